@@ -30,30 +30,36 @@ pub(super) fn record_at(
         return Err(Fault::new(address.0, "is not the address of a record"));
     }
     let bytes = view.bytes(address.0, view.end() - address.0)?;
-    parse_record(bytes, address).or_else(|fault| packed_record(view, address, bytes, fault))
+    parse_record(bytes, address).or_else(|fault| packed_record(view, address, fault))
 }
 
 /// The record of a pack whose word is at `address`; `fault` if there is none.
 #[cold]
-fn packed_record<'s>(
-    view: View<'s>,
+fn packed_record(
+    view: View<'_>,
     address: Address,
-    bytes: &'s [u8],
     fault: Fault,
-) -> Result<(IndexSlot, Record<'s>), Fault> {
-    let word = bytes.first_chunk().map(|word| u64::from_le_bytes(*word));
-    let Some((number, offset)) = word.and_then(parse_word) else {
+) -> Result<(IndexSlot, Record<'_>), Fault> {
+    let Some((pack, offset)) = pack_at(view, address)? else {
         return Err(fault);
     };
-    let pack = pack_of(address.0, number).filter(|pack| *pack >= LOG_OFFSET);
-    let pack = Item::at(view, pack.ok_or(fault)?)?;
-    let is_its = pack.kind() == Some(ItemKind::Pack) && number < pack.head.slot();
-    if !is_its {
-        return Err(Fault::new(address.0, "is not a record"));
-    }
-    let unpacked = pack.unpacked()?;
-    let record = unpacked.get(offset as usize..).unwrap_or_default();
+    let record = pack.unpacked()?.get(offset as usize..).unwrap_or_default();
     parse_record(record, address)
+}
+
+/// The pack with the word at `address`, and where that record begins in what the pack holds; `None` if there is no such word.
+fn pack_at(view: View<'_>, address: Address) -> Result<Option<(Item<'_>, u32)>, Fault> {
+    let word = view.bytes(address.0, size_of::<u64>() as u64)?;
+    let Some((number, offset)) = parse_word(bytemuck::pod_read_unaligned(word)) else {
+        return Ok(None);
+    };
+    let none = Fault::new(address.0, "is not a record");
+    let pack = pack_of(address.0, number).filter(|pack| *pack >= LOG_OFFSET);
+    let pack = Item::at(view, pack.ok_or(none)?)?;
+    match pack.kind() == Some(ItemKind::Pack) && number < pack.head.slot() {
+        true => Ok(Some((pack, offset))),
+        false => Err(none),
+    }
 }
 
 /// A pack, and how much of it there is.
@@ -69,12 +75,9 @@ pub struct PackSize {
 
 /// The pack with the record at `address`; `None` if that stands by itself.
 pub(super) fn pack_with(view: View<'_>, address: Address) -> Result<Option<PackSize>, Fault> {
-    let word = view.bytes(address.0, size_of::<u64>() as u64)?;
-    let word = parse_word(bytemuck::pod_read_unaligned(word));
-    let Some(pack) = word.and_then(|(number, _)| pack_of(address.0, number)) else {
+    let Some((pack, _)) = pack_at(view, address)? else {
         return Ok(None);
     };
-    let pack = Item::at(view, pack)?;
     let unpacked = pack.unpacked()?.len() as u64;
     Ok(Some(PackSize {
         address: Address(pack.offset),

@@ -29,7 +29,7 @@
 //!
 //! `SPEC.md` of the `format-spec` crate describes the file. In short: the *log*
 //! is append-only and is the truth. Each transaction appends its records and a
-//! trailer with a CRC of them, then publishes the trailer's offset in the
+//! trailer with a CRC of them (small records in *packs*, compressed together, if it is told to), then publishes the trailer's offset in the
 //! file's state. Each index is a *trie* over the bits of the keys, and each vector
 //! one over the numbers of the elements. Nodes are small items of the log. *Leaves* are room
 //! reserved in the log, 64 KiB at most, that is filled in place, one aligned

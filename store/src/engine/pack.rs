@@ -102,13 +102,11 @@ fn decompress(frame: &[u8], into: &mut [u8]) -> io::Result<usize> {
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
-        if decompressor.is_none() {
-            *decompressor = Some(Decompressor::new()?);
-        }
-        match decompressor {
-            Some(decompressor) => decompressor.decompress_to_buffer(frame, into),
-            None => Err(io::ErrorKind::Other.into()),
-        }
+        let decompressor = match decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(Decompressor::new()?),
+        };
+        decompressor.decompress_to_buffer(frame, into)
     })
 }
 
@@ -124,6 +122,11 @@ struct Records {
 }
 
 impl Records {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.starts.clear();
+    }
+
     /// The bytes from the start of the record at `address` on, if it is one of these.
     fn find(&self, address: u64) -> Option<&[u8]> {
         let number = (address.checked_sub(self.address)? / ITEM_ALIGN).checked_sub(1)?;
@@ -213,9 +216,10 @@ impl Packing {
         Ok(Packed::In(number))
     }
 
-    /// About how many bytes the open pack will have at most.
-    pub fn size(&self) -> usize {
-        HEAD + WORD * self.open.starts.len() + self.open.bytes.len() + 1024
+    /// How many bytes the open pack can have at most, with one more record in it. (What cannot be compressed takes a few more than it has.)
+    pub fn size_with_another(&self) -> usize {
+        let words = WORD * (self.open.starts.len() + 1);
+        HEAD + words + self.open.bytes.len() + LARGEST_PACKED + 2048
     }
 
     /// Closes the open pack, if there is one: appends it to the log, and returns its address.
@@ -266,7 +270,12 @@ impl Packing {
 
     /// Forgets what was packed: it is committed, or will never be.
     pub fn forget(&mut self) {
-        self.open = Records::default();
+        // The next pack gets the memory of one of these.
+        self.open.clear();
+        if let Some(mut last) = self.closed.pop() {
+            last.clear();
+            self.open = last;
+        }
         self.closed.clear();
     }
 

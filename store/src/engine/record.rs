@@ -22,11 +22,17 @@ pub struct Record<'s> {
 }
 
 impl Record<'_> {
+    /// Its head; `None` of a record that was not [parsed](parse_record).
+    #[inline]
+    fn head(&self) -> Option<ItemHead> {
+        let (head, _) = self.item.split_first_chunk::<8>()?;
+        Some(ItemHead(u64::from_le_bytes(*head)))
+    }
+
     /// The index that it is in; `None` if it says that it is in none that there can be.
     #[inline]
     pub fn index(&self) -> Option<IndexSlot> {
-        let (head, _) = self.item.split_first_chunk::<8>()?;
-        ItemHead(u64::from_le_bytes(*head)).index()
+        self.head()?.index()
     }
 
     /// Its key; of a numbered record, [shortened](Digest::shortened).
@@ -58,21 +64,13 @@ impl Record<'_> {
 
     /// The vector of which it is the next element; `None` if it is not numbered.
     pub(super) fn vector(&self) -> Option<VectorSlot> {
-        let (head, _) = self.item.split_first_chunk::<8>()?;
-        let head = ItemHead(u64::from_le_bytes(*head));
-        match head.kind()? {
-            ItemKind::Numbered => NumberedSlot::new(head.slot()).map(|both| both.vector),
-            _ => None,
-        }
+        let head = self.head().filter(|_| self.is_numbered())?;
+        NumberedSlot::new(head.slot()).map(|both| both.vector)
     }
 
     /// Whether it takes the place of an older one.
     pub(super) fn is_replacement(&self) -> bool {
-        let head = self
-            .item
-            .first_chunk()
-            .map(|head| ItemHead(u64::from_le_bytes(*head)));
-        head.and_then(ItemHead::kind) == Some(ItemKind::Replacement)
+        self.head().and_then(ItemHead::kind) == Some(ItemKind::Replacement)
     }
 
     /// Whether it is numbered: has a short key, and is an element of a vector.

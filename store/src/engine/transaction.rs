@@ -642,20 +642,49 @@ impl<'s> Transaction<'s> {
         key: &[u8],
         make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Address, E> {
-        if !self.packing.is_on() || kind.key_length().is_none() {
-            return self.append_to_log(kind, slot, key, make);
-        }
-        if self.packing.must_close_for(kind) {
-            self.close_pack()?;
-        }
-        let pack = self.buffer_offset + self.buffer.len() as u64;
-        match self.packing.add((kind, slot, key), pack, make)? {
-            Packed::In(number) => {
-                self.check_room(pack, self.packing.size() as u64)?;
-                Ok(Address(pack::address_in(pack, number)))
+        if self.packing.is_on() && kind.key_length().is_some() {
+            if self.packing.must_close_for(kind) {
+                self.close_pack()?;
             }
-            Packed::TooLarge(record) => self.append_to_log(kind, slot, &record, |_| Ok(())),
+            let pack = self.buffer_offset + self.buffer.len() as u64;
+            // Before it is added: what is in the pack must be in the index as well.
+            self.check_room(pack, self.packing.size_with_another() as u64)?;
+            let record = match self.packing.add((kind, slot, key), pack, make)? {
+                Packed::In(number) => return Ok(Address(pack::address_in(pack, number))),
+                Packed::TooLarge(record) => record,
+            };
+            let start = self.begin_item()?;
+            self.buffer.extend_from_slice(&record);
+            return Ok(self.end_item(kind, slot, start)?);
         }
+        let start = self.begin_item()?;
+        self.buffer.extend_from_slice(key);
+        if let Err(error) = make(&mut self.buffer) {
+            self.buffer.truncate(start);
+            return Err(error);
+        }
+        Ok(self.end_item(kind, slot, start)?)
+    }
+
+    /// Makes room for an item's head, and returns where in the buffer it begins.
+    fn begin_item(&mut self) -> Result<usize> {
+        // The open pack is the last thing in the log as long as it is open.
+        self.close_pack()?;
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; size_of::<ItemHead>()]);
+        Ok(start)
+    }
+
+    /// Ends the item that begins at `start` in the buffer, and returns its address. If that fails, it is not there.
+    fn end_item(&mut self, kind: ItemKind, slot: u8, start: usize) -> Result<Address> {
+        let address = self.buffer_offset + start as u64;
+        if let Err(error) = self.complete(kind, slot, start) {
+            self.buffer.truncate(start);
+            return Err(error);
+        }
+        self.pad(ITEM_ALIGN);
+        self.make_room(address)?;
+        Ok(Address(address))
     }
 
     /// Brings the open pack into the log, if there is one.
@@ -675,30 +704,6 @@ impl<'s> Transaction<'s> {
             self.make_room(address)?;
         }
         Ok(())
-    }
-
-    /// Appends an item and returns where it is: its key, and what `make` appends. A record gets its check.
-    fn append_to_log<E: From<Error>>(
-        &mut self,
-        kind: ItemKind,
-        slot: u8,
-        key: &[u8],
-        make: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Address, E> {
-        // It is the last thing in the log as long as it is open.
-        self.close_pack()?;
-        let start = self.buffer.len();
-        let address = self.buffer_offset + start as u64;
-        self.buffer.extend_from_slice(&[0; size_of::<ItemHead>()]);
-        self.buffer.extend_from_slice(key);
-        let made = make(&mut self.buffer).and_then(|()| Ok(self.complete(kind, slot, start)?));
-        if let Err(error) = made {
-            self.buffer.truncate(start);
-            return Err(error);
-        }
-        self.pad(ITEM_ALIGN);
-        self.make_room(address)?;
-        Ok(Address(address))
     }
 
     /// Writes the full pages of the buffer, if much has gathered there. What is at `last` stays.

@@ -1,11 +1,12 @@
 //! Adding compilations.
 //!
 //! Without the lock: digests and values ([`Prepared`]), and a first look-up, of the compilation, and if it is not there, of its
-//! names, pieces and fragments; what is missing then is compressed ([`missing`](super::missing)). With the lock: it is inserted, unless
+//! names, pieces and fragments; what is missing then, and is not packed, is compressed ([`missing`](super::missing)). With the lock: it is inserted, unless
 //! another process has been faster (what was absent for certain in the very revision that the transaction builds on, or in that on which
 //! the first one of this writer was built, and nobody else has written since, is not looked up again); where it
 //! refers to others by ids and addresses, these are put into the prepared value first. Names come first, then pieces, then
-//! fragments in the order in which they depend on each other, then the compilation. A compilation that is there already
+//! fragments in the order in which they depend on each other, then the compilation. What is packed has its ids and addresses in it, so packs are compressed
+//! with the lock, too; an [`Adder`]'s budget is smaller then. A compilation that is there already
 //! takes no lock.
 //!
 //! Nobody waits long for the lock: what is much is added in several transactions, each as much as an [`Adder`] has a budget for. What an earlier
