@@ -16,6 +16,7 @@ const HEADER: &str = "#ifndef FIRST\n#define FIRST 1\n\
 
 struct Pair {
     memo: Memo,
+    options: &'static [&'static str],
 }
 
 /// Two sources that include `inc/first.h`: the one uses all of it, and is compiled first.
@@ -27,6 +28,7 @@ macro_rules! pair {
         };
         Pair {
             memo: Memo::new(clang, $source),
+            options: &["-O1"],
         }
     }};
 }
@@ -40,8 +42,8 @@ impl Pair {
     }
 
     fn words<'w>(&self, source: &'w str, object: &'w str, more: &[&'w str]) -> Vec<&'w str> {
-        let mut words = vec!["-O1", "-Iinc"];
-        words.extend(more);
+        let mut words = vec!["-Iinc"];
+        words.extend(self.options.iter().chain(more));
         words.extend(["-c", source, "-o", object]);
         words
     }
@@ -87,6 +89,101 @@ impl Pair {
         assert!(old.contains(from), "{old}");
         self.is_hit(old, other, &old.replacen(from, to, 1))
     }
+}
+
+#[test]
+fn with_debug_information() {
+    let mut pair = pair!("a.cc");
+    // More that has lines, below what is edited.
+    let header = HEADER.replace("; } ", "; }\n").replace(
+        "#endif\n",
+        "struct Below { int a; Plain *b; int c() const {\n return a; }\n };\nenum Last { FIRST_OF, SECOND };\n#endif\n",
+    );
+    let user = format!(
+        "{USER}int g(const Below &below, Last last) {{ return used(below.a) + last + f(*below.b); }}\n"
+    );
+    for options in [
+        &["-g", "-O1"][..],
+        &["-g", "-O0"],
+        &["-g", "-O2", "-gdwarf-4"],
+    ] {
+        pair.options = options;
+        for (edit, expected) in [
+            (("y * 2", "y * 3"), true),
+            (("y * 2", "y + 2;\n\n  // more\n  return y"), true),
+            (
+                (
+                    "{ int y = x; return y * 2; }",
+                    "{\n  int y = x;\n\n  return y * 2;\n}",
+                ),
+                true,
+            ),
+            (("return 2;", "return 2 + 4;"), true),
+            (("return 3;", "if (3)\n return 4;\n  return 5;"), true),
+            (("return 3;", "\nreturn 4;\n"), true),
+            // Something is behind it in the same line, and has another column now.
+            (
+                ("return y * 2; }", "return y * 20; } extern int last;"),
+                false,
+            ),
+            (("x + 1", "x + 2"), false),
+            (("return count;", "return count + 1;"), false),
+            (("unused(int x)", "unused(long x)"), false),
+            // Another role of a word.
+            (
+                (
+                    "return y * 2",
+                    "if (y * 7 > 3) { x = y * 3; }\n  return y * 2",
+                ),
+                true,
+            ),
+            (("return y * 2", "return (&x)[y - x] * 2"), false),
+            (
+                ("int y = x; return y * 2", "int y = (int(x)); return y * 2"),
+                false,
+            ),
+        ] {
+            assert_eq!(
+                pair.edited(&header, &user, edit),
+                expected,
+                "{edit:?} {options:?}"
+            );
+        }
+    }
+}
+
+/// Where a body asks something of a class, that is described whole wherever it is named.
+#[test]
+fn what_bodies_ask_of_classes() {
+    let mut pair = pair!("a.cc");
+    pair.options = &["-g", "-O0"];
+    // (Each pair has a number, so that nobody knows the text yet.)
+    let header = |number: usize, body: &str| {
+        format!(
+            "#ifndef FIRST\n#define FIRST\nenum {{ N{number} }};\nstruct Deep {{ int inner; }};\n\
+             inline int first(Deep *one, int two) {{ {body} }}\n#endif\n"
+        )
+    };
+    let other = "Deep *global;\n";
+    // (What a hit makes is compared with what the compiler does.)
+    let bodies = [
+        "return one ? two : 1;",
+        "return one->inner ? two : 1;",
+        "return (*one).inner ? two : 1;",
+        "Deep copy = *one; return two;",
+        "return one == nullptr ? two : 2;",
+    ];
+    let pairs = bodies
+        .iter()
+        .flat_map(|old| bodies.iter().map(move |new| (old, new)));
+    for (number, (old, new)) in pairs.enumerate().filter(|(_, (old, new))| old != new) {
+        pair.is_hit(&header(number, old), other, &header(number, new));
+    }
+    assert!(pair.is_hit(
+        &header(99, "return one->inner ? two : 1;"),
+        other,
+        &header(99, "return one->inner > 2 ? two : 7;")
+    ));
 }
 
 /// What uses some of [`HEADER`].

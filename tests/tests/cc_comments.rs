@@ -128,6 +128,58 @@ fn lines_in_debug_information_are_moved() {
     });
 }
 
+/// More of what debug information has: entries that refer to later ones, types of which each has others, expressions with base types of their own.
+const VARIED: &str = r#"
+struct later;
+struct list { struct list *next; struct later *first; unsigned bits : 3; };
+struct later { struct list in; long long wide; double fraction; };
+enum color { RED, GREEN = 300 };
+static unsigned char narrow(unsigned long long from, enum color by)
+{
+    unsigned char low = (unsigned char)(from >> 3);
+    short other = (short)(low + by);
+    return (unsigned char)(other * 3);
+}
+unsigned char all(struct later *it, int count)
+{
+    unsigned char sum = 0;
+    for (int i = 0; i < count; i++) {
+        struct list *at = &it[i].in;
+        signed char step = (signed char)narrow((unsigned long long)it[i].wide, GREEN);
+        while (at) {
+            sum = (unsigned char)(sum + step + at->bits);
+            at = at->next;
+        }
+    }
+    return sum;
+}
+"#;
+
+#[test]
+fn lines_that_take_another_number_of_bytes() {
+    Memo::each(|it| {
+        for (options, above) in [
+            (&["-g", "-O2"][..], 240),
+            (&["-g", "-O0"], 232),
+            (&["-ggdb", "-gdwarf-4", "-O1"], 246),
+            (&["-g", "-O2"], 65_520),
+        ] {
+            let text = |lines: usize| format!("{}{DEBUGGED}{VARIED}", "\n".repeat(lines));
+            it.scratch.write(it.source, text(above));
+            it.scratch.write("inc/first.h", ONCE);
+            let words = it.words(options);
+            it.compile(&words);
+            for lines in [above + 1, above + 7, above + 300, above - 9, above + 16] {
+                it.scratch.write(it.source, text(lines));
+                // (Compared with what a compile makes.)
+                let is_hit = it.compile(&words);
+                let is_clang = it.compiler.to_string_lossy().contains("clang");
+                assert!(is_hit || !is_clang, "{lines} {options:?}");
+            }
+        }
+    });
+}
+
 /// What in an object follows from numbers of lines besides the lines themselves.
 #[test]
 fn what_follows_from_lines() {

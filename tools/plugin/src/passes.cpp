@@ -188,6 +188,15 @@ struct StartPass : PassInfoMixin<StartPass> {
     if (!state->session)
       return PreservedAnalyses::all();
     std::clock_t start = std::clock();
+    if (repo_session_asks_only_names(state->session)) {
+      repo::Walk names = repo::names(module);
+      RepoModule view = names.module();
+      repo_session_take_names(state->session, &view);
+      repo_session_finish(state->session, double(std::clock() - start) / CLOCKS_PER_SEC);
+      // The other passes have nothing to do then.
+      state->session = nullptr;
+      return PreservedAnalyses::all();
+    }
     const char *unit = nullptr;
     uint64_t unit_size = 0;
     bool promotes = repo_session_promotes(state->session, &unit, &unit_size);

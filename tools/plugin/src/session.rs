@@ -128,6 +128,51 @@ unsafe extern "C" fn repo_session_promotes(
 }
 
 /// # Safety
+/// As [`of`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn repo_session_asks_only_names(session: *mut c_void) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { of(session).asks_only_names() }
+}
+
+/// # Safety
+/// As [`of`]; `module` is a whole one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn repo_session_take_names(session: *mut c_void, module: *const RawModule) {
+    // SAFETY: as the caller says.
+    unsafe { of(session).take_names(read_module(&*module)) };
+}
+
+/// # Safety
+/// Its arrays and texts are as long as they say, and live until the caller returns.
+unsafe fn read_module(raw: &RawModule) -> Module {
+    // SAFETY: as the caller says.
+    let (references, definitions, environment) = unsafe {
+        (
+            all(raw.references, raw.reference_count),
+            all(raw.definitions, raw.definition_count),
+            all(raw.environment, raw.environment_size),
+        )
+    };
+    let references = references.iter().map(|reference| Reference {
+        target: reference.target,
+        flags: reference.flags,
+    });
+    // SAFETY: as the caller says.
+    let definitions = definitions.iter().map(|raw| unsafe { definition(raw) });
+    Module {
+        definitions: definitions.collect(),
+        references: references.collect(),
+        environment: environment.to_vec(),
+        // SAFETY: as the caller says.
+        whole: unsafe { text(raw.whole) },
+        level: raw.level,
+        has_unasked: raw.has_unasked,
+        tells_places: raw.tells_places,
+    }
+}
+
+/// # Safety
 /// As [`of`]; `module` is a whole one, and `actions` has a byte for each of its definitions.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn repo_session_decide(
@@ -139,27 +184,11 @@ unsafe extern "C" fn repo_session_decide(
     let (session, raw) = unsafe { (of(session), &*module) };
     // SAFETY: the arrays and texts of the module are as long as they say, and live until the caller returns.
     let (module, actions) = unsafe {
-        let references = all(raw.references, raw.reference_count);
-        let definitions = all(raw.definitions, raw.definition_count);
-        let module = Module {
-            definitions: definitions.iter().map(|raw| definition(raw)).collect(),
-            references: references
-                .iter()
-                .map(|reference| Reference {
-                    target: reference.target,
-                    flags: reference.flags,
-                })
-                .collect(),
-            environment: all(raw.environment, raw.environment_size).to_vec(),
-            whole: text(raw.whole),
-            level: raw.level,
-            has_unasked: raw.has_unasked,
-            tells_places: raw.tells_places,
-        };
+        let module = read_module(raw);
         // An array of nothing may be nowhere.
         let actions = match actions.is_null() {
             true => &mut [],
-            false => slice::from_raw_parts_mut(actions, definitions.len()),
+            false => slice::from_raw_parts_mut(actions, module.definitions.len()),
         };
         (module, actions)
     };

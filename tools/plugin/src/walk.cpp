@@ -935,6 +935,14 @@ bool is_tls_companion(StringRef name) {
 
 } // namespace
 
+/// What is marked as used.
+static SmallPtrSet<GlobalValue *, 16> marked(const Module &module) {
+  SmallVector<GlobalValue *, 16> list;
+  collectUsedGlobalVariables(module, list, false);
+  collectUsedGlobalVariables(module, list, true);
+  return SmallPtrSet<GlobalValue *, 16>(list.begin(), list.end());
+}
+
 RepoModule Walk::module() const {
   return {definitions.data(), definitions.size(), references.data(), references.size(),
           environment.data(), environment.size(), whole,             level,
@@ -948,11 +956,7 @@ RepoModule Walk::module() const {
 /// mostly, and else are part of its fragment); what is private and known by its content; and what somebody may look for by its name or section.
 Promoted promote(Module &module, unsigned level, StringRef unit) {
   Promoted result;
-  SmallPtrSet<GlobalValue *, 16> used;
-  SmallVector<GlobalValue *, 16> list;
-  collectUsedGlobalVariables(module, list, false);
-  collectUsedGlobalVariables(module, list, true);
-  used.insert(list.begin(), list.end());
+  SmallPtrSet<GlobalValue *, 16> used = marked(module);
   std::vector<GlobalObject *> candidates;
   for (GlobalVariable &variable : module.globals())
     candidates.push_back(&variable);
@@ -1136,6 +1140,29 @@ static bool tells_places(const Module &module) {
   return false;
 }
 
+Walk names(Module &module) {
+  Walk result;
+  result.has_unasked = has_unasked(module, marked(module));
+  result.tells_places = tells_places(module);
+  if (!module.getModuleInlineAsm().empty())
+    result.whole = "file-level assembly";
+  else if (module.getProfileSummary(false))
+    result.whole = "a profile";
+  for (GlobalValue &value : module.global_values()) {
+    if (!is_definition(value))
+      continue;
+    RepoDefinition definition{};
+    definition.alias_of = REPO_NO_DEFINITION;
+    definition.name = value.getName().data();
+    definition.name_size = value.getName().size();
+    if (is_content(value))
+      definition.flags |= REPO_CONTENT;
+    result.values.push_back(&value);
+    result.definitions.push_back(definition);
+  }
+  return result;
+}
+
 Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
           const Promoted &promoted, const Sealed &sealed) {
   Walk result;
@@ -1160,11 +1187,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   for (GlobalIFunc &ifunc : module.ifuncs())
     add(ifunc);
 
-  SmallPtrSet<GlobalValue *, 16> used;
-  SmallVector<GlobalValue *, 16> list;
-  collectUsedGlobalVariables(module, list, false);
-  collectUsedGlobalVariables(module, list, true);
-  used.insert(list.begin(), list.end());
+  SmallPtrSet<GlobalValue *, 16> used = marked(module);
   result.has_unasked = has_unasked(module, used);
   result.tells_places = tells_places(module);
 

@@ -122,6 +122,10 @@ enum RepoAction : uint8_t {
 void repo_digest(const uint8_t *bytes, uint64_t size, uint8_t digest[32]);
 /// What is asked of the plugin: null if nothing is.
 void *repo_session(void);
+/// Whether nothing is asked but which definitions there are.
+bool repo_session_asks_only_names(void *session);
+/// The definitions that there are, of which only the names are read.
+void repo_session_take_names(void *session, const RepoModule *module);
 /// Whether internals are to be promoted, and the name of the unit for that.
 bool repo_session_promotes(void *session, const char **unit, uint64_t *unit_size);
 /// What is to become of each definition. Returns whether anything is dropped.
@@ -156,6 +160,8 @@ using Sealed = llvm::SmallPtrSet<const llvm::GlobalValue *, 32>;
 
 Promoted promote(llvm::Module &module, unsigned level, llvm::StringRef unit);
 Sealed sealed(llvm::Module &module, unsigned level, unsigned size_level);
+/// What the definitions of a module are called, and what there is to be known of it beside.
+Walk names(llvm::Module &module);
 Walk walk(llvm::Module &module, unsigned level, unsigned size_level, llvm::StringRef unit,
           const Promoted &promoted, const Sealed &sealed);
 

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 pub struct Request {
     /// Who the compiler is, and its options, as far as they matter to code: part of each digest.
     pub environment: String,
+    /// Nothing is asked but which definitions there are: the module stays as it is, also with debug information.
+    #[serde(default)]
+    pub only_names: bool,
     /// The repository to look in; none to look nowhere.
     pub repository: Option<PathBuf>,
     /// Whether what is known is left out; else it is only said.

@@ -1,7 +1,7 @@
 //! One compilation, as the plugin goes through it.
 
 use crate::decide::{Action, Decision, Found, decide, mark_constructed, mark_written};
-use crate::graph::{Digests, Module, Reference};
+use crate::graph::{Definition, Digests, Flags, Module, Reference};
 use crate::memo;
 use crate::protocol::{Defined, Report, Request, State};
 use std::env;
@@ -48,6 +48,17 @@ impl Session {
         self.request.promote
     }
 
+    /// Whether only the names of the definitions are asked for.
+    pub fn asks_only_names(&self) -> bool {
+        self.request.only_names
+    }
+
+    /// Takes the names of the definitions of a module, of which nothing else is known.
+    pub fn take_names(&mut self, mut module: Module) {
+        refuse_unspeakable(&mut module);
+        self.module = module;
+    }
+
     /// The name of the translation unit.
     pub fn unit(&self) -> &str {
         &self.request.unit
@@ -57,13 +68,7 @@ impl Session {
     pub fn decide(&mut self, mut module: Module) -> &[Action] {
         mark_constructed(&mut module);
         mark_written(&mut module);
-        // A name that the report cannot have, or without a name.
-        let unspeakable = |name: &[u8]| name.is_empty() || std::str::from_utf8(name).is_err();
-        if module.definitions.iter().any(|definition| {
-            unspeakable(&definition.name) && !definition.flags.has(crate::graph::Flags::CONTENT)
-        }) {
-            module.whole = Some("a definition whose name is no text".to_owned());
-        }
+        refuse_unspeakable(&mut module);
         self.digests = module.digests(self.request.environment.as_bytes());
         let repository = self.repository();
         let programs = repository.as_ref().and_then(|r| r.programs().ok());
@@ -94,9 +99,28 @@ impl Session {
 
     /// Writes the report. If that fails there is none, and `repo-cc` takes the ordinary road.
     pub fn finish(self, seconds: f64) {
-        let report = self.report(seconds);
+        let report = match self.request.only_names {
+            true => self.report_of_names(seconds),
+            false => self.report(seconds),
+        };
         if let Ok(bytes) = serde_json::to_vec(&report) {
             let _ = fs::write(&self.request.report, bytes);
+        }
+    }
+
+    fn report_of_names(&self, seconds: f64) -> Report {
+        let named = |definition: &Definition| Defined {
+            name: String::from_utf8_lossy(&definition.name).into_owned(),
+            ..Defined::default()
+        };
+        Report {
+            whole: self.module.whole.clone(),
+            level: self.module.level,
+            has_unasked: self.module.has_unasked,
+            tells_places: self.module.tells_places,
+            seconds,
+            definitions: self.module.definitions.iter().map(named).collect(),
+            ..Report::default()
         }
     }
 
@@ -141,5 +165,17 @@ impl Session {
             seconds,
             definitions: definitions.collect(),
         }
+    }
+}
+
+/// Says so where a definition has a name that the report cannot have, or none.
+fn refuse_unspeakable(module: &mut Module) {
+    let unspeakable = |name: &[u8]| name.is_empty() || std::str::from_utf8(name).is_err();
+    if module
+        .definitions
+        .iter()
+        .any(|definition| unspeakable(&definition.name) && !definition.flags.has(Flags::CONTENT))
+    {
+        module.whole = Some("a definition whose name is no text".to_owned());
     }
 }

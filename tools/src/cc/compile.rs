@@ -14,6 +14,7 @@ use super::import::{Importer, Made, Ordinary};
 use super::invocation::{Asked, Invocation};
 use super::memo::emitted::Emitted;
 use super::memo::{self, Memo};
+use super::pruning::Asking;
 use super::publish::Expected;
 use super::run::{self, Captured, Ending};
 use super::{pruning, publish, response, switches};
@@ -89,10 +90,17 @@ pub fn compile(
     if let (true, Some(why)) = (asked.pruning.is_on, whole) {
         this.nothing_is_left_out(why);
     }
-    let before = match is_pruned {
+    let mut before = match is_pruned {
         true => this.only_what_is_new(captured.as_mut())?,
         false => Before::Nothing,
     };
+    let asks_names = |memo: &&Result<Memo<'_>, _>| memo.as_ref().is_ok_and(Memo::asks_names);
+    if matches!(before, Before::Nothing)
+        && is_pruned
+        && memo.as_ref().is_some_and(|it| asks_names(&it))
+    {
+        before = this.with_names(captured.as_mut())?;
+    }
     let mut emitted = None;
     let (ending, made) = match before {
         Before::Done(ending, made, of_it) => {
@@ -101,6 +109,10 @@ pub fn compile(
             (ending, Some(made))
         }
         Before::Ended(ending) => (ending, None),
+        Before::Named(ending, of_it) => {
+            emitted = of_it;
+            (ending, None)
+        }
         Before::Nothing => (this.run(captured.as_mut())?, None),
         // What the compiler has to say it has said.
         Before::InVain(ending) => {
@@ -121,7 +133,8 @@ pub fn compile(
                 memo.record(&mut importer, &made, captured, emitted.as_ref());
             }
             (Some(Ok(memo)), None) => {
-                make_known_ticket(memo, (expected, asked), &mut importer, captured);
+                let observed = (captured, emitted.as_ref());
+                make_known_ticket(memo, (expected, asked), &mut importer, observed);
             }
             (Some(Err(reason)), made) => {
                 let made = made.or_else(|| make_tickets(expected, asked, &mut importer));
@@ -146,12 +159,14 @@ pub fn compile(
 /// What clang says if the plugin cannot be used, and if one of them has died: neither is an error of the source.
 const OF_PLUGIN: [&[u8]; 2] = [b"unable to load plugin", b"PLEASE submit a bug report"];
 
-/// What came of a compile in which something was left out.
+/// What came of a compile in which something was left out, or something more was asked for.
 enum Before {
     /// There was none.
     Nothing,
     /// It is as any other; the compilation has its ticket. And what code was made of, where that tells what mattered.
     Done(Ending, Made, Option<Emitted>),
+    /// It is as any other, and so is its object. And what code was made of, where that tells what mattered.
+    Named(Ending, Option<Emitted>),
     /// The compiler has ended so, and must run again.
     InVain(Ending),
     /// The object is the compiler's own, and stays.
@@ -220,6 +235,29 @@ impl Compiling<'_> {
         Ok((pruning, output))
     }
 
+    /// Compiles it whole, and asks what code is made of.
+    fn with_names(&self, captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
+        let mut captured = captured;
+        let Ok(asking) = Asking::new(&self.invocation.program.path) else {
+            return Ok(Before::Nothing);
+        };
+        let Ok(option) = asking.begin_names() else {
+            return Ok(Before::Nothing);
+        };
+        let args: Vec<OsString> = [option]
+            .into_iter()
+            .chain(self.args.iter().cloned())
+            .collect();
+        let ending = self.run_with(&args, captured.as_deref_mut());
+        asking.end();
+        let ending = ending?;
+        Ok(match ending {
+            Ending::Exit(0) => Before::Named(ending, asking.names()),
+            _ if is_of_source(ending, &asking, captured) => Before::Ended(ending),
+            _ => Before::InVain(ending),
+        })
+    }
+
     /// Compiles what is new of a translation unit, if that can be.
     fn only_what_is_new(&self, mut captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
         let log = self.asked.log;
@@ -246,21 +284,14 @@ impl Compiling<'_> {
                 .chain(self.args.iter().cloned())
                 .collect();
             let ending = self.run_with(&args, captured);
-            pruning.end();
+            pruning.asking().end();
             ending.map(Some)
         };
         let Some(ending) = run(true, captured.as_deref_mut())? else {
             return Ok(Before::Nothing);
         };
         if ending != Ending::Exit(0) {
-            // The plugin is loaded when the source is understood: what fails before that fails without it, too.
-            let said = captured.and_then(|captured| captured.so_far());
-            let has = |said: &[u8], what: &[u8]| memchr::memmem::find(said, what).is_some();
-            let is_of_plugin = |said: &[u8]| OF_PLUGIN.iter().any(|what| has(said, what));
-            let is_of_source = ending == Ending::Exit(1)
-                && !pruning.has_report()
-                && said.is_some_and(|said| !said.is_empty() && !is_of_plugin(said));
-            return Ok(match is_of_source {
+            return Ok(match is_of_source(ending, pruning.asking(), captured) {
                 true => Before::Ended(ending),
                 false => Before::InVain(ending),
             });
@@ -302,15 +333,26 @@ impl Compiling<'_> {
     }
 }
 
+/// Whether a compile that was asked for something has failed by its source. The plugin is loaded when that is understood: what fails before fails without
+/// it, too.
+fn is_of_source(ending: Ending, asking: &Asking, captured: Option<&mut Captured>) -> bool {
+    let said = captured.and_then(|captured| captured.so_far());
+    let has = |said: &[u8], what: &[u8]| memchr::memmem::find(said, what).is_some();
+    let is_of_plugin = |said: &[u8]| OF_PLUGIN.iter().any(|what| has(said, what));
+    ending == Ending::Exit(1)
+        && !asking.has_report()
+        && said.is_some_and(|said| !said.is_empty() && !is_of_plugin(said))
+}
+
 /// Replaces the object of a compile that can be known by a ticket, and records with it what is known then.
 fn make_known_ticket(
     memo: &Memo<'_>,
     (expected, asked): (&[Expected], &Asked<'_>),
     importer: &mut Importer<'_>,
-    captured: Option<Captured>,
+    (captured, emitted): (Option<Captured>, Option<&Emitted>),
 ) {
     let mut outcome = None;
-    match memo.observe(captured, None) {
+    match memo.observe(captured, emitted) {
         Some(Ok(observed)) => importer.observed = Some(observed),
         Some(Err(reason)) => outcome = Some(Err(reason)),
         None => {}

@@ -1,12 +1,13 @@
 //! Lines in debugging information entries: of declarations and calls.
 //!
 //! An entry that repeats another (a definition of what was declared before) says file and line only where they differ from the other's. That they differ, or are
-//! one, must be so after the moves, too. And a number must stay in the form that it has: in as many bytes as a compiler would choose; and,
-//! of gcc's, in the abbreviation if it would put it there (`is_implicit`).
+//! one, must be so after the moves, too. A number that needs more or fewer bytes now makes other entries of clang's ([`unit_writer`](super::unit_writer)); gcc's
+//! must stay in the form that they have, also in the abbreviation if it would put them there (`is_implicit`).
 
 use super::files::Files;
 use super::object_file::DebugSections;
 use super::producer::Producer;
+use super::unit_writer::{self, Written};
 use super::{Change, Reason};
 use gimli::{
     AttributeValue, DebugAbbrev, DebugInfo, EndianSlice, LittleEndian, Reader as _, UnitOffset,
@@ -18,19 +19,26 @@ use std::ops::Range;
 const UNKNOWN: Reason = "debugging information entries that cannot be read";
 const OTHER_FORM: Reason = "a line that is said in another form now";
 
-/// What is to be written over others.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    pub info: Vec<Change>,
-    pub abbreviations: Vec<Change>,
+/// The entries after the moves.
+#[derive(Debug)]
+pub(super) enum Moved {
+    /// They stand where they did.
+    InPlace {
+        /// What is to be written over others in `.debug_info`.
+        info: Vec<Change>,
+        /// The same in `.debug_abbrev`.
+        abbreviations: Vec<Change>,
+    },
+    /// They have other places.
+    Anew(Written),
 }
 
 /// A number that an attribute says, and where.
 #[derive(Clone, Debug)]
-struct Said {
-    number: u64,
+pub(super) struct Said {
+    pub number: u64,
     form: gimli::DwForm,
-    at: Range<usize>,
+    pub at: Range<usize>,
     /// By which abbreviation, and which of its attributes.
     by: (u64, usize),
 }
@@ -51,12 +59,12 @@ struct OfAbbreviation {
     now: Vec<u64>,
 }
 
-/// What is another one in the entries after the moves.
+/// The entries after the moves.
 pub(super) fn moved(
     sections: &DebugSections,
     files: &Files<'_>,
     producer: Producer,
-) -> Result<Changes, Reason> {
+) -> Result<Moved, Reason> {
     let info = &sections.info.bytes;
     let abbreviations = &sections.abbreviations.bytes;
     let unknown = |_| UNKNOWN;
@@ -71,7 +79,7 @@ pub(super) fn moved(
         .map_err(unknown)?;
     let mut entries = unit.entries_raw(&table, None).map_err(unknown)?;
     let mut declared: FxHashMap<UnitOffset, Declared> = FxHashMap::default();
-    let mut writer = Writer::default();
+    let mut lines: Vec<(Said, u64)> = Vec::new();
     while !entries.is_empty() {
         let offset = entries.next_offset();
         let Some(abbreviation) = entries.read_abbreviation().map_err(unknown)? else {
@@ -108,7 +116,7 @@ pub(super) fn moved(
         }
         if let Some(said) = call_line {
             let now = files.line(call_file.ok_or(UNKNOWN)?, said.number)?;
-            writer.write(&said, now)?;
+            lines.push((said, now));
         }
         if here.file.is_some() || here.line.is_some() || here.of.is_some() {
             declared.insert(offset, here);
@@ -118,11 +126,20 @@ pub(super) fn moved(
         let before = place(here, &declared)?;
         if let Some(said) = &here.line {
             let (file, line) = before.ok_or(UNKNOWN)?;
-            writer.write(said, files.line(file, line)?)?;
+            lines.push((said.clone(), files.line(file, line)?));
         }
         if here.file.is_some() || here.line.is_some() {
             still_differs(here, &declared, files)?;
         }
+    }
+    let has_other_widths = (lines.iter()).any(|(said, now)| width(said.number) != width(*now));
+    if producer == Producer::Clang && has_other_widths {
+        let written = unit_writer::write_anew(sections, &unit, &table, &lines)?;
+        return Ok(Moved::Anew(written));
+    }
+    let mut writer = Writer::default();
+    for (said, now) in &lines {
+        writer.write(said, *now)?;
     }
     // Earlier versions have no such form.
     let has_implicit = producer == Producer::Gcc && unit.version() >= 5;
@@ -184,7 +201,7 @@ struct Writer {
 }
 
 /// The bytes that a compiler takes for a number.
-fn width(number: u64) -> usize {
+pub(super) fn width(number: u64) -> usize {
     match number {
         0..=0xff => 1,
         0x100..=0xffff => 2,
@@ -242,7 +259,7 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(self, abbreviations: &[u8], has_implicit: bool) -> Result<Changes, Reason> {
+    fn finish(self, abbreviations: &[u8], has_implicit: bool) -> Result<Moved, Reason> {
         let mut in_abbreviations: FxHashMap<(u64, usize), u64> = FxHashMap::default();
         for (by, lines) in &self.of_abbreviations {
             let is = self.implicit.contains(by);
@@ -258,7 +275,7 @@ impl Writer {
             true => Vec::new(),
             false => implicit_numbers(abbreviations, &in_abbreviations)?,
         };
-        Ok(Changes {
+        Ok(Moved::InPlace {
             info: self.info,
             abbreviations,
         })

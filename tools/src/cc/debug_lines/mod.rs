@@ -7,12 +7,12 @@
 //! ```text
 //! object ─▶ object_file ─▶ producer ─▶ files ─▶ rows      (.debug_line)  ─┬─▶ the object, moved
 //!           sections       whose      which    entries   (.debug_info)  ─┘
-//!                          rules      is which
+//!                          rules      is which    └─▶ unit_writer, where a line takes another number of bytes
 //! ```
 //!
 //! Compilers differ in what else follows from the numbers of lines, and so do their versions: [`Producer`] has those of which that is known.
 //!
-//! What is not understood, or would be said in another form (a line that needs one byte more), is an error in words: then the
+//! What is not understood, or gcc would say in another form (a line that needs one byte more), is an error in words: then the
 //! compiler is run. So is what says lines elsewhere: macros (`-g3`), type units, split debug information, and names
 //! such as `(lambda at a.h:7:1)`.
 
@@ -21,7 +21,9 @@ mod files;
 mod object_file;
 mod producer;
 mod rows;
+mod unit_writer;
 
+use entries::Moved;
 use files::Files;
 use memchr::memmem;
 use object_file::ObjectFile;
@@ -80,8 +82,21 @@ pub fn moved(object: &[u8], directory: &Path, moves: &[Move]) -> Result<Vec<u8>,
     let files = Files::of(&sections, directory, moves)?;
     let rows = rows::moved(&sections, &files, producer)?;
     let entries = entries::moved(&sections, &files, producer)?;
-    file.change_in_place(sections.info.index, &entries.info)?;
-    file.change_in_place(sections.abbreviations.index, &entries.abbreviations)?;
+    let (of_entries, of_abbreviations) = (sections.info.index, sections.abbreviations.index);
+    match entries {
+        Moved::InPlace {
+            info,
+            abbreviations,
+        } => {
+            file.change_in_place(of_entries, &info)?;
+            file.change_in_place(of_abbreviations, &abbreviations)?;
+        }
+        Moved::Anew(written) => {
+            file.replace(of_entries, written.info)?;
+            file.replace(of_abbreviations, written.abbreviations)?;
+            file.move_relocations(of_entries, &written.kept)?;
+        }
+    }
     file.replace(sections.lines.index, rows.bytes)?;
     file.move_relocations(sections.lines.index, &rows.kept)?;
     Ok(file.finish())

@@ -4,6 +4,7 @@
 //! else keeps its place.
 
 use super::{Change, Kept, Reason};
+use memchr::memmem;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, Rela as _, SectionHeader as _, SectionTable, Sym as _};
 use object::{LittleEndian, SectionIndex};
@@ -54,6 +55,8 @@ pub(super) struct DebugSections {
     pub lines: Section,
     pub line_strings: Vec<u8>,
     pub strings: Vec<u8>,
+    /// Whether another section says where entries are, by their names.
+    pub has_index_of_entries: bool,
 }
 
 /// An object file that is changed.
@@ -88,6 +91,7 @@ impl<'o> ObjectFile<'o> {
     pub fn debug_sections(&self) -> Result<Option<DebugSections>, Reason> {
         let (mut info, mut abbreviations, mut lines) = (None, None, None);
         let (mut line_strings, mut strings) = (Vec::new(), Vec::new());
+        let mut has_index_of_entries = false;
         for (index, section) in self.sections.enumerate() {
             let name = self.sections.section_name(ENDIAN, section);
             let name = name.map_err(|_| NO_OBJECT)?;
@@ -108,6 +112,7 @@ impl<'o> ObjectFile<'o> {
             if section.sh_flags(ENDIAN) & u64::from(elf::SHF_COMPRESSED) != 0 {
                 return Err(OF_OTHERS);
             }
+            has_index_of_entries |= memmem::find(kind, b"pub").is_some();
             let data = || section.data(ENDIAN, self.original).map_err(|_| NO_OBJECT);
             let is_second = match kind {
                 b"info" => info.replace(self.relocated(index)?).is_some(),
@@ -137,6 +142,7 @@ impl<'o> ObjectFile<'o> {
                 lines,
                 line_strings,
                 strings,
+                has_index_of_entries,
             })),
             _ => Err(OF_OTHERS),
         }

@@ -11,6 +11,10 @@
 //! The other body has no words but those of the one before and of the function's declaration, and those of the language. So nothing new is referred to: what is
 //! declared for some who include the text, and not for others, would be an error that only these see; and what it would instantiate, the one before did.
 //!
+//! With debug information a body may matter otherwise: what is asked for there of a class (a member, a call, a copy) has C++ compilers
+//! describe it whole wherever it is named. So there the other body must use the same words in the same roles (`uses`), and which line has become which
+//! is told for all lines but those within bodies that are others ([`Outline::lines_now`]).
+//!
 //! The text is one without comments ([`super::comments`]), which does not have what compilers read in different ways. [`VERSION`] is another with each
 //! change of what [`super::functions`] finds: what was recorded of the bodies of one version says nothing of those of another.
 
@@ -38,6 +42,12 @@ pub struct Body {
     digest: [u8; 16],
     /// The words between the braces.
     pub words: Vec<u32>,
+    /// Hash of the roles that words have between the braces.
+    uses: u64,
+    /// The lines of the braces, from 0.
+    lines: (u32, u32),
+    /// Nothing stands behind it in its last line.
+    ends_line: bool,
 }
 
 impl Body {
@@ -62,6 +72,8 @@ pub struct Outline {
     pub bodies: Vec<Body>,
     /// Hashes of all words outside of directives, in the order of their first use.
     pub words: Vec<u64>,
+    /// How many lines it has.
+    lines: u32,
 }
 
 /// Words that mean the same wherever they stand: those that bodies are made of.
@@ -126,6 +138,7 @@ impl Outline {
         let mut skeleton = blake3::Hasher::new();
         let mut end = 0;
         let mut bodies = Vec::new();
+        let mut lines = Lines::default();
         for function in functions::find(&items) {
             let place = |at: usize| items[at].place();
             let (open, close) = (place(function.open) + 1, place(function.close));
@@ -149,6 +162,9 @@ impl Outline {
                 declared_by: words.numbers(function.declaration.iter().copied()),
                 digest: *digest.first_chunk().expect("32 bytes"),
                 words: words.numbers(inner.iter().filter_map(Item::token)),
+                uses: uses(inside, inner, open),
+                lines: (lines.at(text, open), lines.at(text, close)),
+                ends_line: ends_line(&text[close + 1..]),
             });
         }
         skeleton.update(&text[end..]);
@@ -156,7 +172,47 @@ impl Outline {
             skeleton: *skeleton.finalize().as_bytes(),
             bodies,
             words: words.all,
+            lines: lines.at(text, text.len()),
         })
+    }
+
+    /// How many lines the text has, but for one that does not end.
+    pub fn lines(&self) -> usize {
+        self.lines as usize
+    }
+
+    /// Which lines (before and now, from 0) of two texts are the same, where [`others_in`](Self::others_in) says that only bodies are others: those within these are left out. `None`
+    /// if it cannot be told, or the bodies do not use the same words in the same roles.
+    pub fn lines_now(&self, new: &Outline) -> Option<Vec<(u32, u32)>> {
+        let mut all = Vec::new();
+        // What comes next, of either.
+        let (mut before, mut now) = (0, 0);
+        let mut take = |from: (u32, u32), to: (u32, u32)| {
+            let count = to.0.checked_sub(from.0)?;
+            (to.1.checked_sub(from.1)? == count).then_some(())?;
+            all.extend((0..count).map(|line| (from.0 + line, from.1 + line)));
+            Some(())
+        };
+        for (old, new) in self.bodies.iter().zip(&new.bodies) {
+            if old.digest == new.digest {
+                continue;
+            }
+            if old.uses != new.uses || !old.ends_line || !new.ends_line {
+                return None;
+            }
+            // The line in which it begins, unless the body before ends there.
+            let (begins, begins_now) = (old.lines.0 + 1, new.lines.0 + 1);
+            if before < begins || now < begins_now {
+                take((before, now), (begins, begins_now))?;
+            }
+            let is_in_one = |lines: (u32, u32)| lines.0 == lines.1;
+            (before, now) = match is_in_one(old.lines) || is_in_one(new.lines) {
+                true => (old.lines.1 + 1, new.lines.1 + 1),
+                false => (old.lines.1, new.lines.1),
+            };
+        }
+        take((before, now), (self.lines, new.lines))?;
+        Some(all)
     }
 
     /// The bodies that are others in `new`, if that is all that is: and these have no new words. `None` if more is another.
@@ -190,6 +246,140 @@ impl Outline {
         words
             .iter()
             .filter_map(|at| self.words.get(*at as usize).copied())
+    }
+}
+
+/// Counts lines up to places that are asked for in ascending order.
+#[derive(Default)]
+struct Lines {
+    counted: usize,
+    lines: u32,
+}
+
+impl Lines {
+    fn at(&mut self, text: &[u8], place: usize) -> u32 {
+        let more = memchr::memchr_iter(b'\n', &text[self.counted..place]).count();
+        self.lines += more as u32;
+        self.counted = place;
+        self.lines
+    }
+}
+
+/// Whether a line ends here, but for blanks and what ends a declaration.
+fn ends_line(rest: &[u8]) -> bool {
+    let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+    line.iter()
+        .all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b';'))
+}
+
+/// Hash of the roles in which a body uses words: what stands right before and behind each, as far as that says what is asked of it. In which
+/// order, how often, and by which operators they are compared or counted with is all one; and so are numbers without a type of their own.
+/// `inside`: the text that begins at `start` and has these items.
+fn uses(inside: &[u8], items: &[Item<'_>], start: usize) -> u64 {
+    let tokens = items.iter().filter_map(|item| match item {
+        Item::Token(token @ (Token::Word(_) | Token::Literal(..)), place) => Some((*token, *place)),
+        _ => None,
+    });
+    let tokens: Vec<_> = tokens.collect();
+    let text = |token: &Token<'_>, place: usize| -> std::ops::Range<usize> {
+        let size = match token {
+            Token::Word(word) => word.len(),
+            // (With its quotes.)
+            Token::Literal(text, _) => text.len() + 2,
+            _ => 0,
+        };
+        let begin = place - start;
+        begin..(begin + size).min(inside.len())
+    };
+    let mut all = std::collections::BTreeSet::new();
+    for (number, (token, place)) in tokens.iter().enumerate() {
+        if is_of_flow(token) || is_plain_number(token) {
+            continue;
+        }
+        let own = text(token, *place);
+        let previous = number.checked_sub(1).and_then(|at| tokens.get(at));
+        let before = previous.map_or(0, |(token, place)| text(token, *place).end);
+        let next = tokens.get(number + 1);
+        let behind = next.map_or(inside.len(), |(_, place)| place - start);
+        let signs = |range: std::ops::Range<usize>| -> Vec<u8> {
+            let bytes = inside.get(range).unwrap_or_default().iter().copied();
+            bytes.filter(|byte| !byte.is_ascii_whitespace()).collect()
+        };
+        let (before, behind) = (signs(before..own.start), signs(own.end..behind));
+        let follows_flow = before.is_empty() && previous.is_none_or(|(token, _)| is_of_flow(token));
+        let is_returned = previous.is_some_and(|(token, _)| *token == Token::Word(b"return"));
+        let role_of_sign = match follows_flow {
+            true => b' ',
+            false => role_before(&before),
+        };
+        let is_operand = match before[..] {
+            [] => is_returned,
+            [.., b'-', b'>'] => false,
+            [.., sign] => b"=+-/%!?|^>".contains(&sign),
+        };
+        let role_behind = match role_behind(&behind) {
+            // It is multiplied: behind an operator no declaration begins, and no number is declared.
+            b'*' if behind == b"*"
+                && (is_operand || next.is_some_and(|(token, _)| is_plain_number(token))) =>
+            {
+                b' '
+            }
+            role => role,
+        };
+        let role = [&[role_of_sign, role_behind], &inside[own.clone()]];
+        all.insert(shared::hash(&role.concat()));
+    }
+    let bytes: Vec<u8> = all.into_iter().flat_map(u64::to_le_bytes).collect();
+    shared::hash(&bytes)
+}
+
+/// Whether a word only says in which order things are done.
+fn is_of_flow(token: &Token<'_>) -> bool {
+    let words: [&[u8]; 12] = [
+        b"break",
+        b"case",
+        b"continue",
+        b"default",
+        b"do",
+        b"else",
+        b"for",
+        b"goto",
+        b"if",
+        b"return",
+        b"switch",
+        b"while",
+    ];
+    matches!(token, Token::Word(word) if words.contains(word))
+}
+
+/// Whether it is a number that has no type of its own.
+fn is_plain_number(token: &Token<'_>) -> bool {
+    matches!(token, Token::Word(word) if word.iter().all(u8::is_ascii_digit))
+}
+
+/// What the signs before a word make of it.
+fn role_before(signs: &[u8]) -> u8 {
+    match signs {
+        [.., b'-', b'>'] | [.., b'.'] => b'.',
+        [.., b':', b':'] => b':',
+        [.., b'&', b'&'] => b' ',
+        [.., sign @ (b'*' | b'&' | b'~' | b'<' | b'[')] => *sign,
+        [.., b')'] => b')',
+        [] => b'w',
+        _ => b' ',
+    }
+}
+
+/// What the signs behind a word make of it.
+fn role_behind(signs: &[u8]) -> u8 {
+    match signs {
+        [b'-', b'>', ..] | [b'.', ..] => b'.',
+        [b':', b':', ..] => b':',
+        [b'&', b'&', ..] => b' ',
+        [b'<', b'=' | b'<', ..] => b' ',
+        [sign @ (b'*' | b'&' | b'<' | b'(' | b'[' | b'{'), ..] => *sign,
+        [] => b'w',
+        _ => b' ',
     }
 }
 

@@ -514,7 +514,7 @@ impl Finder<'_> {
         let keep = keep.unwrap_or_default();
         let mut moved = self.moved().into_iter();
         // Of all texts, or none: it is said of all what is used.
-        let mut outlines = (!is_moved).then(Vec::new);
+        let mut outlines = Some(Vec::new());
         for source in &self.sources {
             let keeps = source
                 .number
@@ -534,12 +534,23 @@ impl Finder<'_> {
             };
             let condition = match of_text {
                 Some((text_keeps, rest)) => {
-                    outlines = outlines.zip(self.outline(source, &rest, keeps)).map(
-                        |(mut all, outline): (Vec<Outline>, _)| {
-                            all.push(outline);
-                            all
-                        },
+                    // Of those that may be moved nothing is known but their order.
+                    let may_move = matches!(
+                        text_keeps,
+                        TextKeeps::PlacesOrMoved | TextKeeps::BytesOrMoved
                     );
+                    let outlined = match may_move {
+                        true => self.rest(source, Keeps::Order),
+                        false => Some(rest),
+                    };
+                    let outline = outlined.and_then(|rest| self.outline(source, &rest, keeps));
+                    outlines =
+                        outlines
+                            .zip(outline)
+                            .map(|(mut all, outline): (Vec<Outline>, _)| {
+                                all.push(outline);
+                                all
+                            });
                     Condition::Text {
                         rest,
                         keeps: text_keeps,

@@ -253,6 +253,23 @@ impl<'a> Memo<'a> {
         })
     }
 
+    /// Whether it helps to know what code is made of, though nothing is left out: lines are moved in debug information.
+    pub fn asks_names(&self) -> bool {
+        self.is_moving()
+    }
+
+    /// Whether lines are moved in debug information of what this makes.
+    fn is_moving(&self) -> bool {
+        let family = self.invocation.compiler.as_ref().map(|it| it.family);
+        let words = reworded(self.compile, &self.args);
+        family.is_some_and(|family| {
+            matches!(
+                lines::care(&words, family, self.language),
+                Care::Moved { .. }
+            )
+        })
+    }
+
     /// The compiler's arguments, without ours.
     pub fn words(&self) -> &[OsString] {
         match self.base {
@@ -403,7 +420,7 @@ impl<'a> Memo<'a> {
                 known[**at] = Some(holds);
                 !holds
                     && !self.is_unused(condition, bodies, &mut others)
-                    && !self.is_moved((**at, condition), &mut moves)
+                    && !self.is_moved((**at, condition), bodies, (&mut others, &mut moves))
             });
             match broken {
                 Some(at) => {

@@ -1,10 +1,12 @@
 //! A compile that is known but for where things stand: the object's debug information is changed, and the compiler is not run.
 //!
-//! Of each source that is another text by comments and blank lines only, it is known which line has become which ([`Standing`]). What
-//! comes of the object by that ([`debug_lines`]) is recorded as the compiler's would be, so the next time it is known as it is.
+//! Of each source that is another text by comments and blank lines only, it is known which line has become which ([`Standing`]); and if bodies of
+//! functions are others of which no code was made, of all lines but those in these ([`bodies`]). What comes of the object by that ([`debug_lines`]) is recorded as the compiler's would be, so the next time it is known as it is.
 
+use super::bodies;
 use super::bundle;
 use super::comments::{self, Keeps};
+use super::emitted;
 use super::inputs;
 use super::standing::Standing;
 use super::summaries::Summaries;
@@ -55,16 +57,18 @@ impl Moves {
 }
 
 impl Memo<'_> {
-    /// Whether a condition does not hold only because lines have moved. `number` is its own; `moves`: this is added.
+    /// Whether a condition does not hold only because lines have moved, or bodies are others that `bodies` allows. `number` is its own; `others`, `moves`:
+    /// this is added.
     pub(super) fn is_moved(
         &self,
         (number, condition): (usize, &Condition<'_>),
-        moves: &mut Moves,
+        bodies: Option<&Condition<'_>>,
+        (others, moves): (&mut Vec<String>, &mut Moves),
     ) -> bool {
         if is_read_only() {
             return false;
         }
-        match self.moved(condition) {
+        match self.moved(condition, bodies, others) {
             Some((it, now)) => {
                 moves.moves.push(it);
                 moves.conditions.push((number, now));
@@ -75,7 +79,12 @@ impl Memo<'_> {
     }
 
     /// How a source's lines have moved, and the condition that holds now.
-    fn moved(&self, condition: &Condition<'_>) -> Option<(Move, Vec<u8>)> {
+    fn moved(
+        &self,
+        condition: &Condition<'_>,
+        bodies: Option<&Condition<'_>>,
+        others: &mut Vec<String>,
+    ) -> Option<(Move, Vec<u8>)> {
         let Condition::Text {
             rest,
             keeps: keeps @ (TextKeeps::PlacesOrMoved | TextKeeps::BytesOrMoved),
@@ -88,7 +97,17 @@ impl Memo<'_> {
         let before = summaries.standing(&rest)?;
         let place = inputs::path(path);
         let (digest, text) = self.inputs.read(place, &fs::metadata(place).ok()?)?;
-        let standing = Standing::of(&text).filter(|it| it.is_as(&before))?;
+        let standing = Standing::of(&text)?;
+        let (lines_before, lines_now) = match standing.is_as(&before) {
+            true => (before.numbers(), standing.numbers()),
+            false => {
+                let (names, before, now) =
+                    self.others_unused((&before, &standing), bodies, &summaries)?;
+                let path = String::from_utf8_lossy(path);
+                others.extend(names.iter().map(|name| format!("{name} ({path})")));
+                (before, now)
+            }
+        };
         let rest = match keeps {
             TextKeeps::BytesOrMoved => digest,
             _ => comments::digest(&text, Keeps::Places)?,
@@ -97,11 +116,47 @@ impl Memo<'_> {
         let now = Condition::Text { rest, keeps, path }.encode();
         let it = Move {
             path: path.to_vec(),
-            before: before.numbers(),
-            now: standing.numbers(),
+            before: lines_before,
+            now: lines_now,
             md5: Md5::digest(&text).into(),
         };
         Some((it, now))
+    }
+
+    /// Of a text that is another one by bodies of functions of which the compile has made no code: their names; and the lines that are the same
+    /// as before, what their numbers were, and are now.
+    fn others_unused(
+        &self,
+        (before, now): (&Standing, &Standing),
+        bodies: Option<&Condition<'_>>,
+        summaries: &Summaries,
+    ) -> Option<(Vec<String>, Vec<u32>, Vec<u32>)> {
+        let Some(Condition::Bodies {
+            version: bodies::VERSION,
+            used,
+            reaching,
+        }) = bodies
+        else {
+            return None;
+        };
+        // (The new one is there if somebody has compiled it, and nothing was said.)
+        let outline = |standing: &Standing| {
+            let outline = summaries.outline(&standing.order(), Keeps::Order, self.kind())?;
+            let numbers = standing.numbers();
+            (outline.lines() == numbers.len()).then_some((outline, numbers))
+        };
+        let (old, numbers_before) = outline(before)?;
+        let (new, numbers_now) = outline(now)?;
+        let names = emitted::may_be(&old, &new, used, reaching)?;
+        let lines = old.lines_now(&new)?;
+        let of = |numbers: &[u32], line: u32| numbers.get(line as usize).copied();
+        let were = lines.iter().map(|(line, _)| of(&numbers_before, *line));
+        let are = lines.iter().map(|(_, line)| of(&numbers_now, *line));
+        Some((
+            names,
+            were.collect::<Option<_>>()?,
+            are.collect::<Option<_>>()?,
+        ))
     }
 
     /// Makes of what was found what the compiler would make now, and records it.

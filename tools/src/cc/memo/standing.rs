@@ -47,6 +47,11 @@ impl Standing {
         })
     }
 
+    /// The digest of the text without comments ([`Keeps::Order`]).
+    pub fn order(&self) -> Digest {
+        Digest(self.order)
+    }
+
     /// Whether the text is the same as another one but for comments and blank lines.
     pub fn is_as(&self, other: &Standing) -> bool {
         self.order == other.order && self.steps.len() == other.steps.len()

@@ -92,11 +92,89 @@ impl Wish {
     }
 }
 
+/// How the plugin of a compiler is asked, and where it answers.
+#[derive(Debug)]
+pub struct Asking {
+    directory: TempDir,
+    compiler: PathBuf,
+    library: PathBuf,
+    plugin: PathBuf,
+}
+
+impl Asking {
+    /// By the compiler `program`; or why not.
+    pub fn new(program: &Path) -> Result<Asking, String> {
+        let compiler = fs::canonicalize(program).map_err(|error| error.to_string())?;
+        let library = llvm_19(&compiler).ok_or("not clang 19")?;
+        let plugin =
+            plugin().ok_or("the plugin is not there, or was built without LLVM's headers")?;
+        let directory = tempfile::Builder::new().prefix("repo-cc-").tempdir();
+        Ok(Asking {
+            directory: directory.map_err(|error| error.to_string())?,
+            compiler,
+            library,
+            plugin,
+        })
+    }
+
+    /// Has only the names of the definitions told. What the compiler gets besides, as of [`Pruning::begin`].
+    ///
+    /// # Errors
+    /// If the request cannot be written.
+    pub fn begin_names(&self) -> io::Result<OsString> {
+        self.begin(Request {
+            only_names: true,
+            ..Request::default()
+        })
+    }
+
+    fn begin(&self, request: Request) -> io::Result<OsString> {
+        let _ = fs::remove_file(self.report_path());
+        let request = Request {
+            report: self.report_path(),
+            ..request
+        };
+        let path = self.directory.path().join("request");
+        fs::write(&path, serde_json::to_vec(&request)?)?;
+        // SAFETY: this process has one thread; nobody reads the environment meanwhile.
+        unsafe { env::set_var(REQUEST_VARIABLE, &path) };
+        let mut option = OsString::from("-fpass-plugin=");
+        option.push(&self.plugin);
+        Ok(option)
+    }
+
+    /// The compiler runs without us again.
+    pub fn end(&self) {
+        // SAFETY: as in `begin`.
+        unsafe { env::remove_var(REQUEST_VARIABLE) };
+    }
+
+    /// Whether the plugin has come to work.
+    pub fn has_report(&self) -> bool {
+        self.report_path().exists()
+    }
+
+    /// What code was made of, if only that was asked.
+    pub fn names(&self) -> Option<Emitted> {
+        emitted(&self.report().ok()?)
+    }
+
+    fn report_path(&self) -> PathBuf {
+        self.directory.path().join("report")
+    }
+
+    fn report(&self) -> Result<Report, Failed> {
+        let bytes = fs::read(self.report_path())
+            .map_err(|error| Failed::Misfit(format!("the plugin has made no report: {error}")))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Failed::Misfit(format!("the plugin's report cannot be read: {error}")))
+    }
+}
+
 /// A compile in which definitions may be left out.
 #[derive(Debug)]
 pub struct Pruning {
-    directory: TempDir,
-    plugin: PathBuf,
+    asking: Asking,
     environment: String,
     /// Of the command, its directory and its output.
     unit: String,
@@ -172,19 +250,15 @@ impl Pruning {
         wish: Wish,
     ) -> Result<Pruning, String> {
         let relevant = eligible::relevant(args)?;
-        let compiler = fs::canonicalize(program).map_err(|error| error.to_string())?;
-        let library = llvm_19(&compiler).ok_or("not clang 19")?;
-        let plugin =
-            plugin().ok_or("the plugin is not there, or was built without LLVM's headers")?;
+        let asking = Asking::new(program)?;
         let mut environment = String::new();
-        for file in [&compiler, &library, &plugin] {
+        for file in [&asking.compiler, &asking.library, &asking.plugin] {
             environment += &identity(file).map_err(|error| error.to_string())?;
         }
         for option in &relevant.options {
             environment += option;
             environment.push('\n');
         }
-        let directory = tempfile::Builder::new().prefix("repo-cc-").tempdir();
         let mut unit = blake3::Hasher::new();
         let here = env::current_dir().map_err(|error| error.to_string())?;
         let words = args.iter().map(|arg| arg.as_os_str());
@@ -193,8 +267,7 @@ impl Pruning {
             unit.update(word.as_bytes());
         }
         Ok(Pruning {
-            directory: directory.map_err(|error| error.to_string())?,
-            plugin,
+            asking,
             environment,
             unit: unit.finalize().to_hex()[..16].to_owned(),
             wish,
@@ -208,44 +281,23 @@ impl Pruning {
     /// # Errors
     /// If the request cannot be written.
     pub fn begin(&self, repository: &Path, prune: bool) -> io::Result<OsString> {
-        let _ = fs::remove_file(self.report_path());
-        let request = Request {
+        self.asking.begin(Request {
             environment: self.environment.clone(),
             repository: Some(repository.to_owned()),
             prune,
             promote: true,
             unit: UNIT.to_owned(),
-            report: self.report_path(),
-        };
-        let path = self.directory.path().join("request");
-        fs::write(&path, serde_json::to_vec(&request)?)?;
-        // SAFETY: this process has one thread; nobody reads the environment meanwhile.
-        unsafe { env::set_var(REQUEST_VARIABLE, &path) };
-        let mut option = OsString::from("-fpass-plugin=");
-        option.push(&self.plugin);
-        Ok(option)
+            ..Request::default()
+        })
     }
 
-    /// The compiler runs without us again.
-    pub fn end(&self) {
-        // SAFETY: as in `begin`.
-        unsafe { env::remove_var(REQUEST_VARIABLE) };
-    }
-
-    /// Whether the plugin has come to work.
-    pub fn has_report(&self) -> bool {
-        self.report_path().exists()
-    }
-
-    fn report_path(&self) -> PathBuf {
-        self.directory.path().join("report")
+    /// How the plugin is asked.
+    pub fn asking(&self) -> &Asking {
+        &self.asking
     }
 
     fn report(&self) -> Result<Report, Failed> {
-        let bytes = fs::read(self.report_path())
-            .map_err(|error| Failed::Misfit(format!("the plugin has made no report: {error}")))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Failed::Misfit(format!("the plugin's report cannot be read: {error}")))
+        self.asking.report()
     }
 
     /// Imports an object, with what the repository has of it, and keeps what was new.
