@@ -12,7 +12,7 @@
 //! declared for some who include the text, and not for others, would be an error that only these see; and what it would instantiate, the one before did.
 //!
 //! With debug information a body may matter otherwise: what is asked for there of a class (a member, a call, a copy) has C++ compilers
-//! describe it whole wherever it is named. So there the other body must use the same words in the same roles (`uses`), and which line has become which
+//! describe it whole wherever it is named. So there the other body must use the same words in the same roles ([`roles`]), and which line has become which
 //! is told for all lines but those within bodies that are others ([`Outline::lines_now`]).
 //!
 //! The text is one without comments ([`super::comments`]), which does not have what compilers read in different ways. [`VERSION`] is another with each
@@ -20,6 +20,7 @@
 
 use super::comments::Keeps;
 use super::functions::{self, Item};
+use super::roles;
 use super::shared;
 use super::tokens::Token;
 use format_spec::digest::Digest;
@@ -42,8 +43,8 @@ pub struct Body {
     digest: [u8; 16],
     /// The words between the braces.
     pub words: Vec<u32>,
-    /// Hash of the roles that words have between the braces.
-    uses: u64,
+    /// Hash of the roles that words have between the braces ([`roles`]).
+    roles: u64,
     /// The lines of the braces, from 0.
     lines: (u32, u32),
     /// Nothing stands behind it in its last line.
@@ -162,7 +163,7 @@ impl Outline {
                 declared_by: words.numbers(function.declaration.iter().copied()),
                 digest: *digest.first_chunk().expect("32 bytes"),
                 words: words.numbers(inner.iter().filter_map(Item::token)),
-                uses: uses(inside, inner, open),
+                roles: roles::of(inside, inner, open),
                 lines: (lines.at(text, open), lines.at(text, close)),
                 ends_line: ends_line(&text[close + 1..]),
             });
@@ -197,7 +198,7 @@ impl Outline {
             if old.digest == new.digest {
                 continue;
             }
-            if old.uses != new.uses || !old.ends_line || !new.ends_line {
+            if old.roles != new.roles || !old.ends_line || !new.ends_line {
                 return None;
             }
             // The line in which it begins, unless the body before ends there.
@@ -270,117 +271,6 @@ fn ends_line(rest: &[u8]) -> bool {
     let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
     line.iter()
         .all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b';'))
-}
-
-/// Hash of the roles in which a body uses words: what stands right before and behind each, as far as that says what is asked of it. In which
-/// order, how often, and by which operators they are compared or counted with is all one; and so are numbers without a type of their own.
-/// `inside`: the text that begins at `start` and has these items.
-fn uses(inside: &[u8], items: &[Item<'_>], start: usize) -> u64 {
-    let tokens = items.iter().filter_map(|item| match item {
-        Item::Token(token @ (Token::Word(_) | Token::Literal(..)), place) => Some((*token, *place)),
-        _ => None,
-    });
-    let tokens: Vec<_> = tokens.collect();
-    let text = |token: &Token<'_>, place: usize| -> std::ops::Range<usize> {
-        let size = match token {
-            Token::Word(word) => word.len(),
-            // (With its quotes.)
-            Token::Literal(text, _) => text.len() + 2,
-            _ => 0,
-        };
-        let begin = place - start;
-        begin..(begin + size).min(inside.len())
-    };
-    let mut all = std::collections::BTreeSet::new();
-    for (number, (token, place)) in tokens.iter().enumerate() {
-        if is_of_flow(token) || is_plain_number(token) {
-            continue;
-        }
-        let own = text(token, *place);
-        let previous = number.checked_sub(1).and_then(|at| tokens.get(at));
-        let before = previous.map_or(0, |(token, place)| text(token, *place).end);
-        let next = tokens.get(number + 1);
-        let behind = next.map_or(inside.len(), |(_, place)| place - start);
-        let signs = |range: std::ops::Range<usize>| -> Vec<u8> {
-            let bytes = inside.get(range).unwrap_or_default().iter().copied();
-            bytes.filter(|byte| !byte.is_ascii_whitespace()).collect()
-        };
-        let (before, behind) = (signs(before..own.start), signs(own.end..behind));
-        let follows_flow = before.is_empty() && previous.is_none_or(|(token, _)| is_of_flow(token));
-        let is_returned = previous.is_some_and(|(token, _)| *token == Token::Word(b"return"));
-        let role_of_sign = match follows_flow {
-            true => b' ',
-            false => role_before(&before),
-        };
-        let is_operand = match before[..] {
-            [] => is_returned,
-            [.., b'-', b'>'] => false,
-            [.., sign] => b"=+-/%!?|^>".contains(&sign),
-        };
-        let role_behind = match role_behind(&behind) {
-            // It is multiplied: behind an operator no declaration begins, and no number is declared.
-            b'*' if behind == b"*"
-                && (is_operand || next.is_some_and(|(token, _)| is_plain_number(token))) =>
-            {
-                b' '
-            }
-            role => role,
-        };
-        let role = [&[role_of_sign, role_behind], &inside[own.clone()]];
-        all.insert(shared::hash(&role.concat()));
-    }
-    let bytes: Vec<u8> = all.into_iter().flat_map(u64::to_le_bytes).collect();
-    shared::hash(&bytes)
-}
-
-/// Whether a word only says in which order things are done.
-fn is_of_flow(token: &Token<'_>) -> bool {
-    let words: [&[u8]; 12] = [
-        b"break",
-        b"case",
-        b"continue",
-        b"default",
-        b"do",
-        b"else",
-        b"for",
-        b"goto",
-        b"if",
-        b"return",
-        b"switch",
-        b"while",
-    ];
-    matches!(token, Token::Word(word) if words.contains(word))
-}
-
-/// Whether it is a number that has no type of its own.
-fn is_plain_number(token: &Token<'_>) -> bool {
-    matches!(token, Token::Word(word) if word.iter().all(u8::is_ascii_digit))
-}
-
-/// What the signs before a word make of it.
-fn role_before(signs: &[u8]) -> u8 {
-    match signs {
-        [.., b'-', b'>'] | [.., b'.'] => b'.',
-        [.., b':', b':'] => b':',
-        [.., b'&', b'&'] => b' ',
-        [.., sign @ (b'*' | b'&' | b'~' | b'<' | b'[')] => *sign,
-        [.., b')'] => b')',
-        [] => b'w',
-        _ => b' ',
-    }
-}
-
-/// What the signs behind a word make of it.
-fn role_behind(signs: &[u8]) -> u8 {
-    match signs {
-        [b'-', b'>', ..] | [b'.', ..] => b'.',
-        [b':', b':', ..] => b':',
-        [b'&', b'&', ..] => b' ',
-        [b'<', b'=' | b'<', ..] => b' ',
-        [sign @ (b'*' | b'&' | b'<' | b'(' | b'[' | b'{'), ..] => *sign,
-        [] => b'w',
-        _ => b' ',
-    }
 }
 
 /// Words with numbers.
@@ -482,6 +372,42 @@ mod tests {
         assert_eq!(places("return\n a;"), None);
         let last = old.replacen("return b + x;", "return b;", 1);
         assert_eq!(others(old, &last, Keeps::Places), names(&["g"]));
+    }
+
+    /// Which lines are the same, if only bodies are others.
+    fn lines(old: &str, new: &str) -> Option<Vec<(u32, u32)>> {
+        let (old, new) = (outline(old, Keeps::Order), outline(new, Keeps::Order));
+        old.others_in(&new).expect("only bodies");
+        old.lines_now(&new)
+    }
+
+    #[test]
+    fn lines_that_are_the_same() {
+        // (A line stands before all.)
+        let old = "int f(int a) {\n return a;\n}\nint g(int b) { return b; }\nint y;\n";
+        let edited = |from: &str, to: &str| lines(old, &old.replacen(from, to, 1));
+        let same = |pairs: &[(u32, u32)]| Some(pairs.to_vec());
+        assert_eq!(
+            edited("return a;", "return 2 * a;"),
+            same(&[(0, 0), (1, 1), (3, 3), (4, 4), (5, 5)])
+        );
+        assert_eq!(
+            edited(" return a;", " if (a)\n  return a;\n return 3;"),
+            same(&[(0, 0), (1, 1), (3, 5), (4, 6), (5, 7)])
+        );
+        assert_eq!(
+            edited("{ return b; }", "{\n return b;\n}"),
+            same(&[(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 7)])
+        );
+        assert_eq!(
+            edited("{\n return a;\n}", "{ return a; }"),
+            same(&[(0, 0), (1, 1), (4, 2), (5, 3)])
+        );
+        // What stands behind it has another column, or line.
+        let more = old.replacen("b; }", "b; } int z;", 1);
+        assert_eq!(lines(&more, &more.replacen("b;", "b + 1;", 1)), None);
+        let whole = lines(&more, &more).expect("nothing is another");
+        assert_eq!(whole.len(), outline(&more, Keeps::Order).lines());
     }
 
     proptest! {

@@ -39,6 +39,7 @@ mod places;
 mod preprocessed;
 mod questions;
 mod reach;
+mod roles;
 mod rows;
 mod scan;
 pub mod shared;
