@@ -93,15 +93,15 @@ impl Pair {
 
 #[test]
 fn with_debug_information() {
-    let mut pair = pair!("a.cc");
+    let mut pair = pair!("a.c");
     // More that has lines, below what is edited.
-    let header = HEADER.replace("; } ", "; }\n").replace(
-        "#endif\n",
-        "struct Below { int a; Plain *b; int c() const {\n return a; }\n };\nenum Last { FIRST_OF, SECOND };\n#endif\n",
-    );
-    let user = format!(
-        "{USER}int g(const Below &below, Last last) {{ return used(below.a) + last + f(*below.b); }}\n"
-    );
+    let header = "#ifndef FIRST\n#define FIRST 1\nstruct plain { int count; struct plain *next; };\n\
+        static inline int used(int x) { return x + 1; }\n\
+        static inline int unused(int x) { int y = x; return y * 2; }\n\
+        static inline int twice(struct plain *p) {\n  return p->count * 2;\n}\n\
+        struct below { int a; struct plain *b; };\nenum last { FIRST_OF, SECOND };\n#endif\n";
+    let user = "int f(const struct plain *plain) { return used(plain->count); }\n\
+        int g(const struct below *below, enum last last) { return used(below->a) + last + f(below->b); }\n";
     for options in [
         &["-g", "-O1"][..],
         &["-g", "-O0"],
@@ -118,72 +118,72 @@ fn with_debug_information() {
                 ),
                 true,
             ),
-            (("return 2;", "return 2 + 4;"), true),
-            (("return 3;", "if (3)\n return 4;\n  return 5;"), true),
-            (("return 3;", "\nreturn 4;\n"), true),
+            (
+                ("{\n  return p->count * 2;\n}", "{ return p->count; }"),
+                true,
+            ),
+            (
+                (
+                    "return p->count",
+                    "if (!p)\n    return 1;\n  return p->count",
+                ),
+                true,
+            ),
             // Something is behind it in the same line, and has another column now.
             (
                 ("return y * 2; }", "return y * 20; } extern int last;"),
                 false,
             ),
             (("x + 1", "x + 2"), false),
-            (("return count;", "return count + 1;"), false),
             (("unused(int x)", "unused(long x)"), false),
-            // Another role of a word.
-            (
-                (
-                    "return y * 2",
-                    "if (y * 7 > 3) { x = y * 3; }\n  return y * 2",
-                ),
-                true,
-            ),
-            (("return y * 2", "return (&x)[y - x] * 2"), false),
-            (
-                ("int y = x; return y * 2", "int y = (int(x)); return y * 2"),
-                false,
-            ),
         ] {
             assert_eq!(
-                pair.edited(&header, &user, edit),
+                pair.edited(header, user, edit),
                 expected,
                 "{edit:?} {options:?}"
             );
         }
     }
+    // Of C++ it is not told which classes are described whole then.
+    let pair = Pair {
+        options: &["-g", "-O1"],
+        ..pair!("a.cc")
+    };
+    assert!(!pair.edited(HEADER, USER, ("y * 2", "y * 3")));
 }
 
-/// Where a body asks something of a class, that is described whole wherever it is named.
+/// An instantiation that does something by itself, which only the other source can see.
 #[test]
-fn what_bodies_ask_of_classes() {
-    let mut pair = pair!("a.cc");
-    pair.options = &["-g", "-O0"];
-    // (Each pair has a number, so that nobody knows the text yet.)
-    let header = |number: usize, body: &str| {
+fn templates_that_do_something() {
+    let pair = pair!("a.cc");
+    let header = "#ifndef FIRST\n#define FIRST 1\ntemplate <class T> int touch(T);\n\
+        inline int first() { return touch(5); }\n#endif\n";
+    let other = |value: &str| {
         format!(
-            "#ifndef FIRST\n#define FIRST\nenum {{ N{number} }};\nstruct Deep {{ int inner; }};\n\
-             inline int first(Deep *one, int two) {{ {body} }}\n#endif\n"
+            "int side();\ntemplate <class T> struct Reg {{ static int v; }};\n\
+             template <> struct Reg<int> {{ static int v; }};\ntemplate <class T> int Reg<T>::v{value};\n\
+             template <class T> int touch(T) {{ return Reg<T>::v; }}\nint bb() {{ return 1; }}\n"
         )
     };
-    let other = "Deep *global;\n";
-    // (What a hit makes is compared with what the compiler does.)
-    let bodies = [
-        "return one ? two : 1;",
-        "return one->inner ? two : 1;",
-        "return (*one).inner ? two : 1;",
-        "Deep copy = *one; return two;",
-        "return one == nullptr ? two : 2;",
-    ];
-    let pairs = bodies
-        .iter()
-        .flat_map(|old| bodies.iter().map(move |new| (old, new)));
-    for (number, (old, new)) in pairs.enumerate().filter(|(_, (old, new))| old != new) {
-        pair.is_hit(&header(number, old), other, &header(number, new));
-    }
-    assert!(pair.is_hit(
-        &header(99, "return one->inner ? two : 1;"),
-        other,
-        &header(99, "return one->inner > 2 ? two : 7;")
-    ));
+    assert!(!pair.edited(header, &other(" = side()"), ("touch(5)", "touch(6)")));
+    // A number of another type.
+    assert!(!pair.edited(header, "int bb();\n", ("touch(5)", "touch(5000000000)")));
+    assert!(!pair.edited(header, "int bb();\n", ("touch(5)", "touch(5.5)")));
+    assert!(!pair.edited(header, "int bb();\n", ("touch(5)", "touch(0)")));
+    assert!(pair.edited(header, "int bb();\n", ("touch(5)", "touch(77)")));
+}
+
+#[test]
+fn what_redeclares_with_attributes() {
+    let pair = pair!("a.c");
+    let header = "#ifndef FIRST\n#define FIRST 1\nint before;\n\
+        inline void first(int a) { _Noreturn void g(int); void h(int); if (a) g(a); else h(a); }\n#endif\n";
+    let other = "void g(int); void h(int);\nint bb(int x) { if (x > 2) g(x); if (x > 5) h(x); return 4; }\n";
+    let edit = (
+        "_Noreturn void g(int); void h",
+        "void g(int); _Noreturn void h",
+    );
+    assert!(!pair.edited(header, other, edit));
 }
 
 /// What uses some of [`HEADER`].

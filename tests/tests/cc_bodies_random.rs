@@ -2,7 +2,7 @@
 //! was edited, it would have made the same object, byte for byte; with `-g`, the one that comes of it when lines are moved in its debug information.
 //!
 //! Of two sources the first is compiled, so that it is known that the header is in order; it is about the second that something is learned. The draw
-//! is the same at every run. `$REPO_TESTS_EDITS` sets how many edits each pair gets (6), `$REPO_TESTS_SOURCES_OF` how many pairs (3),
+//! is the same at every run. `$REPO_TESTS_EDITS` sets how many edits each pair gets (6), `$REPO_TESTS_SOURCES_OF` how many pairs (2),
 //! `$REPO_TESTS_SEED` where the draw begins. `$REPO_TESTS_COMMANDS` names a file with other sources, each in a line with the options that it is compiled with
 //! behind it, and `$REPO_TESTS_BELOW` the directory that they and their headers are below, which is copied.
 
@@ -218,7 +218,7 @@ fn of_cadical() {
     let program = programs::cadical().expect("its sources");
     let mut draw = Draw(setting("REPO_TESTS_SEED", 1));
     let mut counts = Counts::default();
-    for number in 0..setting("REPO_TESTS_SOURCES_OF", 3) {
+    for number in 0..setting("REPO_TESTS_SOURCES_OF", 2) {
         let mut source = || &program.sources[draw.below(program.sources.len())];
         let (first, second) = (source(), source());
         let tree = first.parent().expect("a directory");

@@ -4,6 +4,7 @@
 //! memo::hit ─┬─▶ known: the ticket is written, the compiler not run
 //!            └─▶ pruned ─┬─▶ what is new is compiled, the rest taken from the repository ─┬─▶ memo::record
 //!                        └─▶ whole: the compiler as the build asked ──────▶ tickets ─────┘
+//!                            (with debug information, it is asked what code is made of)
 //! ```
 //!
 //! Each step may find that it cannot say, and then the next one does the work.
@@ -90,17 +91,16 @@ pub fn compile(
     if let (true, Some(why)) = (asked.pruning.is_on, whole) {
         this.nothing_is_left_out(why);
     }
-    let mut before = match is_pruned {
+    let before = match is_pruned {
         true => this.only_what_is_new(captured.as_mut())?,
         false => Before::Nothing,
     };
-    let asks_names = |memo: &&Result<Memo<'_>, _>| memo.as_ref().is_ok_and(Memo::asks_names);
-    if matches!(before, Before::Nothing)
-        && is_pruned
-        && memo.as_ref().is_some_and(|it| asks_names(&it))
-    {
-        before = this.with_names(captured.as_mut())?;
-    }
+    let before = match (before, &memo) {
+        (Before::Nothing, Some(Ok(memo))) if is_pruned && memo.asks_names() => {
+            this.with_names(captured.as_mut())?
+        }
+        (before, _) => before,
+    };
     let mut emitted = None;
     let (ending, made) = match before {
         Before::Done(ending, made, of_it) => {
@@ -236,8 +236,7 @@ impl Compiling<'_> {
     }
 
     /// Compiles it whole, and asks what code is made of.
-    fn with_names(&self, captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
-        let mut captured = captured;
+    fn with_names(&self, mut captured: Option<&mut Captured>) -> Result<Before, CannotRun> {
         let Ok(asking) = Asking::new(&self.invocation.program.path) else {
             return Ok(Before::Nothing);
         };

@@ -9,18 +9,20 @@
 //! whether they are any.
 //!
 //! The other body has no words but those of the one before and of the function's declaration, and those of the language. So nothing new is referred to: what is
-//! declared for some who include the text, and not for others, would be an error that only these see; and what it would instantiate, the one before did.
+//! declared for some who include the text, and not for others, would be an error that only these see.
 //!
-//! With debug information a body may matter otherwise: what is asked for there of a class (a member, a call, a copy) has C++ compilers
-//! describe it whole wherever it is named. So there the other body must use the same words in the same roles ([`roles`]), and which line has become which
-//! is told for all lines but those within bodies that are others ([`Outline::lines_now`]).
+//! A number counts as a word if it has a type or value of its own kind (`0` may be a pointer), and each does where it may be an argument of a template or a size.
+//! And nothing is said where a template may do something by being instantiated, as by a variable that is initialized when the program starts
+//! ([`Outline::has_effects`]): the other body might instantiate it where the one before did not.
+//!
+//! Where lines are moved in debug information, all lines have their numbers but those within bodies that are others ([`Outline::lines_now`]). In C only: compilers of C++ describe
+//! a class whole, or only by name, by what is asked of it anywhere, and words do not tell that.
 //!
 //! The text is one without comments ([`super::comments`]), which does not have what compilers read in different ways. [`VERSION`] is another with each
 //! change of what [`super::functions`] finds: what was recorded of the bodies of one version says nothing of those of another.
 
 use super::comments::Keeps;
 use super::functions::{self, Item};
-use super::roles;
 use super::shared;
 use super::tokens::Token;
 use format_spec::digest::Digest;
@@ -28,7 +30,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 /// Of what counts as a body: the version in conditions (SPEC.md, section 27).
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// A function that is defined in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +45,6 @@ pub struct Body {
     digest: [u8; 16],
     /// The words between the braces.
     pub words: Vec<u32>,
-    /// Hash of the roles that words have between the braces ([`roles`]).
-    roles: u64,
     /// The lines of the braces, from 0.
     lines: (u32, u32),
     /// Nothing stands behind it in its last line.
@@ -75,6 +75,8 @@ pub struct Outline {
     pub words: Vec<u64>,
     /// How many lines it has.
     lines: u32,
+    /// It may define a template that does something by being instantiated.
+    pub has_effects: bool,
 }
 
 /// Words that mean the same wherever they stand: those that bodies are made of.
@@ -133,7 +135,7 @@ impl Outline {
         let mut words = Words::default();
         for item in &items {
             if let Item::Token(Token::Word(word), _) = item {
-                words.number(word);
+                words.number(word, false);
             }
         }
         let mut skeleton = blake3::Hasher::new();
@@ -162,8 +164,7 @@ impl Outline {
                 class: function.class.map(<[u8]>::to_vec),
                 declared_by: words.numbers(function.declaration.iter().copied()),
                 digest: *digest.first_chunk().expect("32 bytes"),
-                words: words.numbers(inner.iter().filter_map(Item::token)),
-                roles: roles::of(inside, inner, open),
+                words: words.of_body(inside, inner),
                 lines: (lines.at(text, open), lines.at(text, close)),
                 ends_line: ends_line(&text[close + 1..]),
             });
@@ -174,6 +175,7 @@ impl Outline {
             bodies,
             words: words.all,
             lines: lines.at(text, text.len()),
+            has_effects: functions::may_have_effects(text, &items),
         })
     }
 
@@ -183,7 +185,7 @@ impl Outline {
     }
 
     /// Which lines (before and now, from 0) of two texts are the same, where [`others_in`](Self::others_in) says that only bodies are others: those within these are left out. `None`
-    /// if it cannot be told, or the bodies do not use the same words in the same roles.
+    /// if it cannot be told.
     pub fn lines_now(&self, new: &Outline) -> Option<Vec<(u32, u32)>> {
         let mut all = Vec::new();
         // What comes next, of either.
@@ -198,7 +200,7 @@ impl Outline {
             if old.digest == new.digest {
                 continue;
             }
-            if old.roles != new.roles || !old.ends_line || !new.ends_line {
+            if !old.ends_line || !new.ends_line {
                 return None;
             }
             // The line in which it begins, unless the body before ends there.
@@ -273,6 +275,13 @@ fn ends_line(rest: &[u8]) -> bool {
         .all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b';'))
 }
 
+/// Whether a word is a number that is an `int`, and no null pointer.
+fn is_plain_number(word: &[u8]) -> bool {
+    let is_decimal = word[0] != b'0' && word.iter().all(u8::is_ascii_digit);
+    let number = str::from_utf8(word).ok();
+    is_decimal && number.is_some_and(|number| number.parse::<i32>().is_ok())
+}
+
 /// Words with numbers.
 #[derive(Default)]
 struct Words<'t> {
@@ -281,9 +290,9 @@ struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    fn number(&mut self, word: &'t [u8]) -> Option<u32> {
-        // A number; but with a name behind it, it may be more.
-        if word[0].is_ascii_digit() && !word.contains(&b'_') {
+    /// `is_exact`: so are numbers.
+    fn number(&mut self, word: &'t [u8], is_exact: bool) -> Option<u32> {
+        if !is_exact && is_plain_number(word) {
             return None;
         }
         let next = self.all.len() as u32;
@@ -295,9 +304,37 @@ impl<'t> Words<'t> {
     }
 
     fn numbers(&mut self, tokens: impl Iterator<Item = Token<'t>>) -> Vec<u32> {
+        self.in_order(tokens.map(|token| (token, false)))
+    }
+
+    /// The words of a body, and its numbers where they may decide a type.
+    fn of_body(&mut self, inside: &[u8], items: &[Item<'t>]) -> Vec<u32> {
+        // (Who compares leaves a blank before it, or does without this.)
+        let opens_arguments = |at: usize| {
+            let is_behind_word = at.checked_sub(1).is_some_and(|before| {
+                let byte = inside[before];
+                byte.is_ascii_alphanumeric() || byte == b'_'
+            });
+            is_behind_word && !matches!(inside.get(at + 1), Some(b'<' | b'='))
+        };
+        let decides = memchr::memchr(b'[', inside).is_some()
+            || memchr::memchr_iter(b'<', inside).any(opens_arguments);
+        let is_point = |at: Option<usize>| {
+            let item = at.and_then(|at| items.get(at));
+            item.and_then(Item::token) == Some(Token::Other(b'.'))
+        };
+        let tokens = items.iter().enumerate().filter_map(|(at, item)| {
+            // (Of a number with a fraction, each part is a word.)
+            let is_exact = decides || is_point(at.checked_sub(1)) || is_point(Some(at + 1));
+            Some((item.token()?, is_exact))
+        });
+        self.in_order(tokens)
+    }
+
+    fn in_order(&mut self, tokens: impl Iterator<Item = (Token<'t>, bool)>) -> Vec<u32> {
         let mut numbers: Vec<u32> = tokens
-            .filter_map(|token| match token {
-                Token::Word(word) => self.number(word),
+            .filter_map(|(token, is_exact)| match token {
+                Token::Word(word) => self.number(word, is_exact),
                 _ => None,
             })
             .collect();

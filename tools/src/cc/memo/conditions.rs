@@ -557,17 +557,29 @@ impl Finder<'_> {
                         path: &source.path,
                     }
                 }
-                None => Condition::File(source.digest, &source.path),
+                None => {
+                    // Nobody has looked whether it has templates that do something.
+                    outlines = outlines.filter(|_| !self.mentions(source, b"template"));
+                    Condition::File(source.digest, &source.path)
+                }
             };
             self.conditions.insert(condition.encode());
         }
         if let (Some(emitted), Some(lines), Some(outlines)) = (emitted, &self.lines, outlines)
             && outlines.iter().any(|text| !text.bodies.is_empty())
+            && !outlines.iter().any(|text| text.has_effects)
             && let Some(reaching) = lines.reaching()
         {
             let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);
         }
+    }
+
+    /// Whether a source may have this word.
+    fn mentions(&self, source: &Source, word: &[u8]) -> bool {
+        let place = inputs::path(&source.path);
+        let read = self.question.inputs.read(place, &source.metadata);
+        read.is_none_or(|(_, text)| memmem::find(&text, word).is_some())
     }
 
     /// The digest of a source's text without comments, if it has one.

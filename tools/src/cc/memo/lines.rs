@@ -579,6 +579,7 @@ impl Reading<'_> {
 
 /// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`](super::functions::NOT_OF_BODIES) without statements in assembly, which do not.
 const REACHING_OUT: &[&[u8]] = &[
+    b"_Noreturn",
     b"_Pragma",
     b"__COUNTER__",
     b"__attribute",

@@ -39,7 +39,6 @@ mod places;
 mod preprocessed;
 mod questions;
 mod reach;
-mod roles;
 mod rows;
 mod scan;
 pub mod shared;
@@ -254,13 +253,12 @@ impl<'a> Memo<'a> {
         })
     }
 
-    /// Whether it helps to know what code is made of, though nothing is left out: lines are moved in debug information.
+    /// Whether it helps to know what code is made of, though nothing is left out: lines are moved in the debug information of what this makes. (Compilers of
+    /// C++ describe a class whole, or only by name, by what is asked of it anywhere, also in bodies of which no code is made.)
     pub fn asks_names(&self) -> bool {
-        self.is_moving()
-    }
-
-    /// Whether lines are moved in debug information of what this makes.
-    fn is_moving(&self) -> bool {
+        if self.language != Language::C {
+            return false;
+        }
         let family = self.invocation.compiler.as_ref().map(|it| it.family);
         let words = reworded(self.compile, &self.args);
         family.is_some_and(|family| {
