@@ -10,7 +10,6 @@ pub struct Request {
     /// Who the compiler is, and its options, as far as they matter to code: part of each digest.
     pub environment: String,
     /// Nothing is asked but which definitions there are: the module stays as it is, also with debug information.
-    #[serde(default)]
     pub only_names: bool,
     /// The repository to look in; none to look nowhere.
     pub repository: Option<PathBuf>,

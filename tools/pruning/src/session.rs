@@ -115,7 +115,6 @@ impl Session {
         };
         Report {
             whole: self.module.whole.clone(),
-            level: self.module.level,
             has_unasked: self.module.has_unasked,
             tells_places: self.module.tells_places,
             seconds,

@@ -4,7 +4,7 @@
 //! memo::hit ─┬─▶ known: the ticket is written, the compiler not run
 //!            └─▶ pruned ─┬─▶ what is new is compiled, the rest taken from the repository ─┬─▶ memo::record
 //!                        └─▶ whole: the compiler as the build asked ──────▶ tickets ─────┘
-//!                            (with debug information, it is asked what code is made of)
+//!                            (in C with debug information, it is asked what code is made of)
 //! ```
 //!
 //! Each step may find that it cannot say, and then the next one does the work.
@@ -225,6 +225,22 @@ impl Compiling<'_> {
         self.run_with(self.args, captured)
     }
 
+    /// Runs it with an option by which the plugin is asked something.
+    fn run_asking(
+        &self,
+        asking: &Asking,
+        option: OsString,
+        captured: Option<&mut Captured>,
+    ) -> Result<Ending, CannotRun> {
+        let args: Vec<OsString> = [option]
+            .into_iter()
+            .chain(self.args.iter().cloned())
+            .collect();
+        let ending = self.run_with(&args, captured);
+        asking.end();
+        ending
+    }
+
     /// How to leave out what the repository has, or why nothing is.
     fn pruning(&self) -> Result<(pruning::Pruning, &Expected), String> {
         let invocation = self.invocation;
@@ -243,13 +259,7 @@ impl Compiling<'_> {
         let Ok(option) = asking.begin_names() else {
             return Ok(Before::Nothing);
         };
-        let args: Vec<OsString> = [option]
-            .into_iter()
-            .chain(self.args.iter().cloned())
-            .collect();
-        let ending = self.run_with(&args, captured.as_deref_mut());
-        asking.end();
-        let ending = ending?;
+        let ending = self.run_asking(&asking, option, captured.as_deref_mut())?;
         Ok(match ending {
             Ending::Exit(0) => Before::Named(ending, asking.names()),
             _ if is_of_source(ending, &asking, captured) => Before::Ended(ending),
@@ -278,12 +288,7 @@ impl Compiling<'_> {
             let Ok(option) = pruning.begin(&repository, prune) else {
                 return Ok(None);
             };
-            let args: Vec<OsString> = [option]
-                .into_iter()
-                .chain(self.args.iter().cloned())
-                .collect();
-            let ending = self.run_with(&args, captured);
-            pruning.asking().end();
+            let ending = self.run_asking(pruning.asking(), option, captured);
             ending.map(Some)
         };
         let Some(ending) = run(true, captured.as_deref_mut())? else {

@@ -7,6 +7,7 @@
 use super::files::Files;
 use super::object_file::DebugSections;
 use super::producer::Producer;
+use super::said::{OTHER_FORM, Said, UNKNOWN, width};
 use super::unit_writer::{self, Written};
 use super::{Change, Reason};
 use gimli::{
@@ -14,10 +15,6 @@ use gimli::{
     UnitType, constants as dw,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::ops::Range;
-
-const UNKNOWN: Reason = "debugging information entries that cannot be read";
-const OTHER_FORM: Reason = "a line that is said in another form now";
 
 /// The entries after the moves.
 #[derive(Debug)]
@@ -31,16 +28,6 @@ pub(super) enum Moved {
     },
     /// They have other places.
     Anew(Written),
-}
-
-/// A number that an attribute says, and where.
-#[derive(Clone, Debug)]
-pub(super) struct Said {
-    pub number: u64,
-    form: gimli::DwForm,
-    pub at: Range<usize>,
-    /// By which abbreviation, and which of its attributes.
-    by: (u64, usize),
 }
 
 /// Where something was declared.
@@ -198,16 +185,6 @@ struct Writer {
     of_abbreviations: FxHashMap<(u64, usize), OfAbbreviation>,
     /// Those of which the abbreviation has the number.
     implicit: FxHashSet<(u64, usize)>,
-}
-
-/// The bytes that a compiler takes for a number.
-pub(super) fn width(number: u64) -> usize {
-    match number {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        0x1_0000..=0xffff_ffff => 4,
-        _ => 8,
-    }
 }
 
 /// Whether gcc puts a number into the abbreviation (`DW_FORM_implicit_const`), of which the entries have these numbers: if they are

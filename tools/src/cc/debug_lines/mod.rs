@@ -21,6 +21,7 @@ mod files;
 mod object_file;
 mod producer;
 mod rows;
+mod said;
 mod unit_writer;
 
 use entries::Moved;

@@ -8,8 +8,8 @@
 //! Nothing else refers into entries but expressions, to base types; those stand right behind the unit's own entry, where nothing moves. Other tables
 //! of names and places would have to be written as well; where there are any, that is an error.
 
-use super::entries::{Said, width};
 use super::object_file::DebugSections;
+use super::said::{OTHER_FORM, Said, UNKNOWN, width};
 use super::{Kept, Reason};
 use gimli::{
     Abbreviations, AttributeValue, EndianSlice, Format, LittleEndian, UnitHeader, UnitOffset,
@@ -19,7 +19,6 @@ use rustc_hash::FxHashMap;
 
 type Unit<'s> = UnitHeader<EndianSlice<'s, LittleEndian>>;
 
-const UNKNOWN: Reason = "debugging information entries that cannot be read";
 const OTHER_REFERENCES: Reason = "debugging information entries that are referred to otherwise";
 
 /// The sections, written anew.
@@ -53,7 +52,7 @@ pub(super) fn write_anew(
         same.info == sections.info.plain && same.abbreviations == sections.abbreviations.plain;
     match is_ours {
         true => write(sections, unit, table, &numbers(true)),
-        false => Err("a line that is said in another form now"),
+        false => Err(OTHER_FORM),
     }
 }
 

@@ -22,6 +22,7 @@
 //! change of what [`super::functions`] finds: what was recorded of the bodies of one version says nothing of those of another.
 
 use super::comments::Keeps;
+use super::effects;
 use super::functions::{self, Item};
 use super::shared;
 use super::tokens::Token;
@@ -75,7 +76,7 @@ pub struct Outline {
     pub words: Vec<u64>,
     /// How many lines it has.
     lines: u32,
-    /// It may define a template that does something by being instantiated.
+    /// It may define a template that does something by being instantiated ([`effects`]).
     pub has_effects: bool,
 }
 
@@ -175,7 +176,7 @@ impl Outline {
             bodies,
             words: words.all,
             lines: lines.at(text, text.len()),
-            has_effects: functions::may_have_effects(text, &items),
+            has_effects: effects::may_be_in(text, &items),
         })
     }
 

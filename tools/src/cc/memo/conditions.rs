@@ -513,8 +513,8 @@ impl Finder<'_> {
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
         let mut moved = self.moved().into_iter();
-        // Of all texts, or none: it is said of all what is used.
-        let mut outlines = Some(Vec::new());
+        // Of all texts, or none: it is said of all what is used, where that is known.
+        let mut outlines = emitted.is_some().then(Vec::new);
         for source in &self.sources {
             let keeps = source
                 .number
@@ -534,23 +534,17 @@ impl Finder<'_> {
             };
             let condition = match of_text {
                 Some((text_keeps, rest)) => {
-                    // Of those that may be moved nothing is known but their order.
-                    let may_move = matches!(
-                        text_keeps,
-                        TextKeeps::PlacesOrMoved | TextKeeps::BytesOrMoved
-                    );
-                    let outlined = match may_move {
-                        true => self.rest(source, Keeps::Order),
-                        false => Some(rest),
-                    };
-                    let outline = outlined.and_then(|rest| self.outline(source, &rest, keeps));
-                    outlines =
-                        outlines
-                            .zip(outline)
-                            .map(|(mut all, outline): (Vec<Outline>, _)| {
-                                all.push(outline);
-                                all
-                            });
+                    outlines = outlines.and_then(|mut all: Vec<Outline>| {
+                        // Of those that may be moved only the order counts.
+                        let rest = match text_keeps {
+                            TextKeeps::PlacesOrMoved | TextKeeps::BytesOrMoved => {
+                                self.rest(source, Keeps::Order)?
+                            }
+                            TextKeeps::Order | TextKeeps::Places => rest,
+                        };
+                        all.push(self.outline(source, &rest, keeps)?);
+                        Some(all)
+                    });
                     Condition::Text {
                         rest,
                         keeps: text_keeps,

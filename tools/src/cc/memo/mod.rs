@@ -23,6 +23,7 @@ pub mod conditions;
 pub mod counts;
 pub mod depfile;
 mod driver;
+mod effects;
 pub mod emitted;
 pub mod explain;
 mod functions;

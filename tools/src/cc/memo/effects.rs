@@ -1,0 +1,160 @@
+//! Templates that do something by being instantiated, whoever asks for that: a variable that is initialized when the program starts, be it a template itself, a
+//! member of one, or (`inline static`) within one.
+//!
+//! Where a source has such, a body of a function matters though no code is made of it: another body may instantiate what the one before did not. Only tokens are looked at, and
+//! what can be told from a function or a type only by knowing what its words are counts as such a variable. A macro that makes all of one but its template's head is not seen.
+
+use super::functions::{Item, behind_angles};
+use super::tokens::Token;
+
+/// Whether a text, of these items, may define such a template.
+pub fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
+    if memchr::memmem::find(text, b"template").is_none() {
+        return false;
+    }
+    if items.is_empty() {
+        return true;
+    }
+    let mut declaration: Vec<Token<'_>> = Vec::new();
+    for item in items {
+        let token = match item {
+            Item::Token(token, _) => *token,
+            Item::Directive(line) if defines_parts(line) => return true,
+            Item::Directive(_) => continue,
+        };
+        match token {
+            Token::Other(b';' | b'{' | b'}') => {
+                if is_variable_with_effects(&declaration, token == Token::Other(b'{')) {
+                    return true;
+                }
+                declaration.clear();
+            }
+            // What a class says of who may use what follows ends nothing that matters here.
+            _ => declaration.push(token),
+        }
+    }
+    false
+}
+
+/// Words of declarations that define no such variable.
+const WITHOUT_EFFECTS: &[&[u8]] = &[
+    b"concept",
+    b"constexpr",
+    b"constinit",
+    b"friend",
+    b"operator",
+    b"typedef",
+    b"using",
+];
+
+/// Types of which a constant needs no code.
+const PLAIN_TYPES: &[&[u8]] = &[
+    b"bool",
+    b"char",
+    b"double",
+    b"float",
+    b"int",
+    b"int32_t",
+    b"int64_t",
+    b"long",
+    b"short",
+    b"size_t",
+    b"uint32_t",
+    b"uint64_t",
+    b"uint8_t",
+    b"unsigned",
+];
+
+/// Whether a declaration, up to its end or to a brace, may be that of such a variable.
+fn is_variable_with_effects(declaration: &[Token<'_>], is_brace: bool) -> bool {
+    // Without parameters it is none, but has one instantiated.
+    let template = declaration
+        .windows(2)
+        .position(|window| window == [Token::Word(b"template"), Token::Other(b'<')]);
+    let is_of_template = template.is_some();
+    if !is_of_template && !is_inline_static(declaration) {
+        return false;
+    }
+    let start = template.and_then(|at| behind_angles(declaration, at + 1));
+    let rest = &declaration[start.unwrap_or(0)..];
+    let has_some_of = |words: &[&[u8]]| {
+        rest.iter()
+            .any(|token| matches!(token, Token::Word(word) if words.contains(word)))
+    };
+    if has_some_of(WITHOUT_EFFECTS) {
+        return false;
+    }
+    let is = |at: usize, sign: u8| rest.get(at) == Some(&Token::Other(sign));
+    let assigned = (0..rest.len()).find(|at| {
+        let is_comparison = |other: usize| is(other, b'=') || is(other, b'!');
+        is(*at, b'=') && !is(at + 1, b'=') && !is_comparison(at.wrapping_sub(1))
+    });
+    let open = (0..rest.len()).find(|at| is(*at, b'('));
+    match (assigned, open) {
+        // A default argument, or a function that is deleted or defaulted.
+        (Some(assigned), Some(open)) if open < assigned => false,
+        (Some(_), _) => true,
+        (None, Some(open)) => !is_brace && is_of_template && is_member(&rest[..open]),
+        (None, None) if has_some_of(&[b"class", b"struct", b"union", b"enum"]) => false,
+        // Its value stands in the class.
+        (None, None) if has_some_of(&[b"const"]) && has_some_of(PLAIN_TYPES) => false,
+        (None, None) => true,
+    }
+}
+
+fn is_inline_static(tokens: &[Token<'_>]) -> bool {
+    let has = |word: &[u8]| tokens.contains(&Token::Word(word));
+    has(b"inline") && has(b"static")
+}
+
+/// Whether a macro may make such a variable, or a good part of it.
+fn defines_parts(line: &[Token<'_>]) -> bool {
+    let has = |word: &[u8]| line.contains(&Token::Word(word));
+    has(b"define") && (has(b"template") || is_inline_static(line))
+}
+
+/// Whether what is declared under this name is a member of a template.
+fn is_member(name: &[Token<'_>]) -> bool {
+    let colon = Token::Other(b':');
+    name.windows(3)
+        .any(|window| window == [Token::Other(b'>'), colon, colon])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::functions::items;
+    use super::*;
+
+    #[test]
+    fn templates_that_do_something() {
+        let may = |text: &str| may_be_in(text.as_bytes(), &items(text.as_bytes()));
+        for text in [
+            "template <class T> int Reg<T>::v = side();",
+            "template<class T> std::map<T, int> Reg<T>::v;",
+            "template <class T> Reg<T> Reg<T>::v{1};",
+            "template <class T> Reg<T> Reg<T>::v(1);",
+            "template <class T> int v = side();",
+            "template <class T> struct S { inline static int v = side(); };",
+            "template <class T> struct S { static inline Reg v; };",
+            "#define REG(T) template <> int Reg<T>::v = side();\ntemplate <class T> struct Reg;",
+            "namespace a { template <class T, class U = int> int Reg<T>::v = side(); }",
+        ] {
+            assert!(may(text), "{text}");
+        }
+        for text in [
+            "int v = side();",
+            "template <class T> struct S { int a = 1; static const int b = 2; static inline int f() { return 1; } };",
+            "template <class T> T f(T a = T());",
+            "template <class T> bool operator==(const S<T> &a, const S<T> &b) { return true; }",
+            "template <class T> S<T>::S(int x) : a(x), b{x} { int v = x; }",
+            "template <class T> void S<T>::f() { v = 1; }",
+            "template <class T> using V = S<T>;",
+            "template <class T> constexpr bool v = true;",
+            "template <class T> const int S<T>::k;",
+            "template class S<int>;\nextern template class S<long>;\ntemplate int f<int>(int);",
+            "template <class T, int N = 3> enable_if_t<N == 3, T> f(T) { return 1; }",
+        ] {
+            assert!(!may(text), "{text}");
+        }
+    }
+}
