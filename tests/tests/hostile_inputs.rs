@@ -588,6 +588,11 @@ fn changed_links() {
 }
 
 #[test]
+fn changed_objects_whose_lines_have_moved() {
+    bounded(Target::MovedLines, 6_000);
+}
+
+#[test]
 fn changed_objects() {
     bounded(Target::Object, 8_000);
 }
@@ -610,6 +615,11 @@ fn changed_scripts() {
 #[test]
 fn changed_shared_objects() {
     bounded(Target::Shared, 20_000);
+}
+
+#[test]
+fn changed_sources() {
+    bounded(Target::Source, 20_000);
 }
 
 #[test]

@@ -41,6 +41,7 @@ mod rustc;
 mod several;
 mod switches;
 mod tool;
+pub mod untrusted;
 
 use classify::Action;
 use compiler::{CHOSEN_VARIABLE, Compiler, Family, Ourselves};

@@ -1,4 +1,4 @@
-//! Changes to texts by their words: linker scripts, version scripts, dynamic lists, command lines.
+//! Changes to texts by their words: linker scripts, version scripts, dynamic lists, command lines, sources.
 
 use crate::Random;
 use std::ops::Range;
@@ -36,6 +36,22 @@ pub const ARGUMENTS: &[&str] = &[
     "--threads=", "--error-limit=", "-O", "-m\nelf_x86_64", "--compress-debug-sections=", "--unresolved-symbols=",
     "--orphan-handling=", "--sort-section=", "--oformat=", "-b\nbinary", "--exclude-libs=", "--spare-dynamic-tags=",
     "--print-timing=", "--package-metadata=", "--color-diagnostics=", "=", ",", "-", "--", "0x", "18446744073709551616", "\u{fc}",
+];
+
+/// Words of C and C++, and what is not to be mistaken for some.
+#[rustfmt::skip]
+pub const SOURCE: &[&str] = &[
+    "\n#include \"a.h\"\n", "\n#include <a.h>\n", "\n#include NAME\n", "\n#if 1\n", "\n#ifdef A\n", "\n#elif B\n", "\n#else\n", "\n#endif\n",
+    "\n#define A(x, ...) x##__LINE__ #x __VA_ARGS__\n", "\n#define B {\n", "\n#define C }\n", "\n#undef A\n", "\n#line 7 \"x.h\"\n",
+    "\n# 7\n", "\n#pragma once\n", "\n#pragma now\n", "\n%:include <b.h>\n", "\n_Pragma(\"once\")\n", "/*", "*/", "//", "\\\n", "\\", "\n", "\r\n",
+    "\"", "'", "R\"x(", ")x\"", "u8R\"(", "??/", "??'", "<%", "%>", "<:", ":>", "%:%:", "{", "}", "(", ")", "[", "]", "<", ">", "<<", ">>", ";", ",",
+    ":", "::", "=", "==", "->", "...", "#", "##", "~", "&", "&&", "*", "template <class T>", "template <>", "typename T::x", "class X : Y {", "struct S",
+    "union U", "enum class E : int {", "namespace n {", "inline", "static", "constexpr", "consteval", "extern \"C\"", "extern \"C\" {", "operator()",
+    "operator\"\" _x", "auto f() -> int {", "int f(int x) {", "int f(void);", "S::S() : x(1), y{2} {", "S::~S() noexcept {", "try {", "catch (...) {",
+    "return x;", "[=](int x) mutable {", "[[nodiscard]]", "__attribute__((constructor))", "_Noreturn", "noexcept(", "requires", "concept", "using",
+    "typedef", "static_assert(", "decltype(auto)", "alignas(8)", "asm(\".incbin \\\"x\\\"\");", "__asm__ volatile(", "__COUNTER__", "__LINE__",
+    "__FILE__", "__DATE__", "__has_include(<a.h>)", "__has_embed", "__func__", "__PRETTY_FUNCTION__", "sizeof", "0", "1'000", "5000000000", "5.5e3f",
+    "0x1p-3", "u8'x'", "L\"x\"", "\u{fc}", "\t", "\x0c", "a.o: b.c \\\n c.h", "a\\ b.h", "$$",
 ];
 
 /// Changes a text: words go, come, are doubled, change places, numbers become others.

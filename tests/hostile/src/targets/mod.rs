@@ -1,5 +1,6 @@
 //! The targets: what is run on hostile bytes, and what must hold.
 
+mod compiles;
 mod link;
 mod parsers;
 mod program;
@@ -21,6 +22,8 @@ pub enum Target {
     Args,
     /// Whole links: options and several files ([`line::Line`]).
     Link,
+    /// Objects whose lines have moved, in their debug information.
+    MovedLines,
     /// Relocatable objects: split, digested, joined.
     Object,
     /// A repository's records, read in a link of tickets.
@@ -33,6 +36,8 @@ pub enum Target {
     Script,
     /// Shared objects.
     Shared,
+    /// Sources, as `repo-cc` reads them.
+    Source,
     /// The notes of tickets and fat objects, and how they say that they were made.
     TicketNote,
     /// Version scripts and dynamic lists.
@@ -41,17 +46,19 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 12] = [
+    pub const ALL: [Target; 14] = [
         Target::Archive,
         Target::ArchiveWriter,
         Target::Args,
         Target::Link,
+        Target::MovedLines,
         Target::Object,
         Target::Program,
         Target::Recipe,
         Target::Repository,
         Target::Script,
         Target::Shared,
+        Target::Source,
         Target::TicketNote,
         Target::VersionScript,
     ];
@@ -63,12 +70,14 @@ impl Target {
             Target::ArchiveWriter => "archive_writer",
             Target::Args => "args",
             Target::Link => "link",
+            Target::MovedLines => "moved_lines",
             Target::Object => "object",
             Target::Program => "program",
             Target::Recipe => "recipe",
             Target::Repository => "repository",
             Target::Script => "script",
             Target::Shared => "shared",
+            Target::Source => "source",
             Target::TicketNote => "ticket_note",
             Target::VersionScript => "version_script",
         }
@@ -84,12 +93,14 @@ impl Target {
             Target::ArchiveWriter => tickets::archive_writer(bytes),
             Target::Args => parsers::args(bytes),
             Target::Link => link::run(bytes),
+            Target::MovedLines => compiles::moved_lines(bytes),
             Target::Object => parsers::object(bytes),
             Target::Program => program::run(bytes),
             Target::Recipe => tickets::recipe(bytes),
             Target::Repository => repository::run(bytes),
             Target::Script => parsers::script(bytes),
             Target::Shared => parsers::shared(bytes),
+            Target::Source => compiles::source(bytes),
             Target::TicketNote => tickets::note(bytes),
             Target::VersionScript => parsers::version_script(bytes),
         }
@@ -110,13 +121,16 @@ impl Target {
                 }
             }
             Target::Link => line::mutate(bytes, link::seeds(), random, limit),
-            Target::Object | Target::Shared => elf::mutate(bytes, random, limit),
+            Target::MovedLines | Target::Object | Target::Shared => {
+                elf::mutate(bytes, random, limit)
+            }
             Target::Program => programs::mutate(bytes, random),
             Target::Recipe | Target::TicketNote => {
                 text::mutate(bytes, text::ARGUMENTS, random, limit)
             }
             Target::Repository => repositories::mutate(bytes, random, limit),
             Target::Script => text::mutate(bytes, text::SCRIPT, random, limit),
+            Target::Source => text::mutate(bytes, text::SOURCE, random, limit),
             Target::VersionScript => text::mutate(bytes, text::VERSION_SCRIPT, random, limit),
         }
     }

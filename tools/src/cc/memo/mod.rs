@@ -12,6 +12,7 @@
 //! heeds (SPEC.md, section 27). Whatever is not understood makes a compile an ordinary one: nothing is looked up, and
 //! nothing recorded. A reason is counted for each, and is in the log.
 
+pub mod any_text;
 mod ask;
 mod assembly;
 mod base;

@@ -19,8 +19,10 @@ pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
     let mut parameters: Vec<&[u8]> = vec![b"__VA_ARGS__", b"__VA_OPT__"];
     let mut start = 1;
     if line.get(1) == Some(&Token::Other(b'(')) {
-        let end = line.iter().position(|token| *token == Token::Other(b')'));
-        start = end.unwrap_or(line.len());
+        let end = line[1..]
+            .iter()
+            .position(|token| *token == Token::Other(b')'));
+        start = end.map_or(line.len(), |end| 1 + end);
         parameters.extend(line[1..start].iter().filter_map(|token| match token {
             Token::Word(word) => Some(*word),
             _ => None,
@@ -48,4 +50,24 @@ pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_that_is_none_has_no_row() {
+        // (It may stand in a group that is skipped.)
+        let paste = [Token::Word(b"a"), Token::Paste, Token::Word(b"b")];
+        for start in [
+            &[Token::Other(b')'), Token::Other(b'(')][..],
+            &[],
+            &[Token::Other(b'(')],
+        ] {
+            let line = [start, &paste].concat();
+            let _ = rows(&line);
+            assert!(rows(start).is_empty());
+        }
+    }
 }

@@ -1,0 +1,2 @@
+#![no_main]
+repo_fuzz::target!(Source);
