@@ -58,44 +58,73 @@ const QUALIFIERS: [&[u8]; 8] = [
 
 /// Why assembly in a source of C or C++ may read other files; `None` if it cannot.
 fn doubt(text: &[u8]) -> Option<&'static str> {
-    memmem::find(text, b"asm")?;
+    let mut reading = Reading::of(text)?;
     let mut lexer = Lexer::new(text);
     let mut line = Vec::new();
-    // What is outside of directives, from a keyword on to the end of its parentheses, may go on for lines.
-    let mut open: Vec<Token<'_>> = Vec::new();
-    while lexer.line(&mut line) {
+    while reading.found.is_none() && lexer.line(&mut line) {
+        reading.read(&line);
+    }
+    reading.end()
+}
+
+/// A source of C or C++ whose lines are read, one after the other, for assembly that may read other files.
+#[derive(Default)]
+pub struct Reading<'t> {
+    /// What is outside of directives, from a keyword on to the end of its parentheses, may go on for lines.
+    open: Vec<Token<'t>>,
+    found: Option<&'static str>,
+}
+
+impl<'t> Reading<'t> {
+    /// Of this text; `None` if there can be no assembly in it.
+    pub fn of(text: &[u8]) -> Option<Reading<'t>> {
+        memmem::find(text, b"asm")?;
+        Some(Reading::default())
+    }
+
+    /// Reads the next line.
+    pub fn read(&mut self, line: &[Token<'t>]) {
+        if self.found.is_none() {
+            self.found = self.doubt(line);
+        }
+    }
+
+    /// Why some may read other files; `None` if none can.
+    pub fn end(self) -> Option<&'static str> {
+        self.found
+            .or_else(|| (!self.open.is_empty()).then_some(BY_MACRO))
+    }
+
+    fn doubt(&mut self, line: &[Token<'t>]) -> Option<&'static str> {
         let is_directive = line.first() == Some(&Token::Other(b'#'));
         if let (true, Some(Token::Word(word))) = (is_directive, line.get(1))
             && word[0].is_ascii_digit()
         {
             // Where this line comes from, as preprocessors say.
-            continue;
+            return None;
         }
         if is_directive {
-            if !open.is_empty() {
+            if !self.open.is_empty() {
                 return Some(BY_MACRO);
             }
-            if line.get(1) == Some(&Token::Word(b"define"))
-                && let Some(reason) = doubt_in_definition(&line[2..])
-            {
-                return Some(reason);
-            }
-            continue;
+            return match line.get(1) {
+                Some(Token::Word(b"define")) => doubt_in_definition(&line[2..]),
+                _ => None,
+            };
         }
-        let is_any = line.iter().any(is_keyword);
-        if open.is_empty() && !is_any {
-            continue;
+        if self.open.is_empty() && !line.iter().any(is_keyword) {
+            return None;
         }
-        open.extend_from_slice(&line);
-        match statements(&open) {
-            Found::Whole => open.clear(),
+        self.open.extend_from_slice(line);
+        match statements(&self.open) {
+            Found::Whole => self.open.clear(),
             Found::Open(from) => {
-                open.drain(..from);
+                self.open.drain(..from);
             }
             Found::Doubt(reason) => return Some(reason),
         }
+        None
     }
-    (!open.is_empty()).then_some(BY_MACRO)
 }
 
 fn is_keyword(token: &Token<'_>) -> bool {

@@ -130,7 +130,7 @@ impl Pastes {
     }
 
     /// What is found in a text; `each` is given its lines, too, as reading them takes most of the time.
-    pub fn parts(&mut self, text: &[u8], each: impl FnMut(&[Token<'_>])) -> Parts {
+    pub fn parts<'t>(&mut self, text: &'t [u8], each: impl FnMut(&[Token<'t>])) -> Parts {
         let others = std::mem::take(&mut self.found);
         self.read(text, each);
         std::mem::replace(&mut self.found, others)
@@ -144,7 +144,7 @@ impl Pastes {
     }
 
     /// Reads a text, as [`Pastes::parts`] does.
-    pub fn read(&mut self, text: &[u8], mut each: impl FnMut(&[Token<'_>])) {
+    pub fn read<'t>(&mut self, text: &'t [u8], mut each: impl FnMut(&[Token<'t>])) {
         self.depth = 0;
         let mut lexer = Lexer::new(text);
         let mut line = Vec::new();

@@ -9,7 +9,7 @@
 //! both digests among them: what was overwritten, or is half written, is as good as not there. Texts about which there is something
 //! that cannot be followed are not kept; of these the compile is not, either.
 
-use super::assembly::Assembly;
+use super::assembly::{self, Assembly};
 use super::bodies::Outline;
 use super::comments::Keeps;
 use super::inputs;
@@ -82,18 +82,35 @@ impl Summary {
         pastes: &mut Pastes,
     ) -> Result<Summary, &'static str> {
         let found = scan::scan(joined);
-        if let Some(reason) = found.beyond.or_else(|| look.assembly.doubt(joined)) {
+        // All that asks for tokens reads each line once, with what looks for parts of names.
+        let mut assembly = match look.assembly {
+            Assembly::Written => assembly::Reading::of(joined),
+            _ => None,
+        };
+        if let Some(reason) = found.beyond.or_else(|| match look.assembly {
+            Assembly::Written => None,
+            other => other.doubt(joined),
+        }) {
+            return Err(reason);
+        }
+        let mut reading = lines.map(|lines| lines.begin(text, look.counts));
+        let looks_for_once = tokens::mentions_once(joined);
+        let mut may_be_once = false;
+        let parts = pastes.parts(joined, |line| {
+            if let Some(assembly) = &mut assembly {
+                assembly.read(line);
+            }
+            if let Some(reading) = &mut reading {
+                reading.read(line);
+            }
+            may_be_once = may_be_once || (looks_for_once && tokens::may_be_once(line));
+        });
+        if let Some(reason) = assembly.and_then(assembly::Reading::end) {
             return Err(reason);
         }
         if found.has_date {
             return Err("__DATE__ or __TIME__ in an input");
         }
-        let mut reading = lines.map(|lines| lines.begin(text, look.counts));
-        let parts = pastes.parts(joined, |line| {
-            if let Some(reading) = &mut reading {
-                reading.read(line);
-            }
-        });
         Ok(Summary {
             lookups: found.lookups,
             by_macro: found.by_macro,
@@ -101,7 +118,7 @@ impl Summary {
             parts,
             lines: reading.map(|reading| reading.end()),
             mentions_once: tokens::mentions_once(text),
-            may_be_once: tokens::may_be_once(joined),
+            may_be_once,
         })
     }
 }

@@ -208,25 +208,13 @@ pub fn words<'l, 't>(tokens: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> 
     })
 }
 
-/// Whether a file may say that it is to be read once only: by a word of its own, or in a text that becomes one.
-pub fn may_be_once(text: &[u8]) -> bool {
-    let has = |text: &[u8], word: &[u8]| memchr::memmem::find(text, word).is_some();
-    if !mentions_once(text) {
-        return false;
-    }
-    let mut lexer = Lexer::new(text);
-    let mut line = Vec::new();
-    while lexer.line(&mut line) {
-        let is_it = |token: &Token<'_>| match token {
-            Token::Word(word) => matches!(*word, b"once" | b"import"),
-            Token::Literal(text, _) => has(text, b"once"),
-            _ => false,
-        };
-        if line.iter().any(is_it) {
-            return true;
-        }
-    }
-    false
+/// Whether a file may say in this line that it is to be read once only: by a word of its own, or in a text that becomes one.
+pub fn may_be_once(line: &[Token<'_>]) -> bool {
+    line.iter().any(|token| match token {
+        Token::Word(word) => matches!(*word, b"once" | b"import"),
+        Token::Literal(text, _) => memchr::memmem::find(text, b"once").is_some(),
+        _ => false,
+    })
 }
 
 /// Whether the first file that a source includes is one that it names, whatever is defined.
