@@ -2,7 +2,17 @@
 
 use super::debug_lines::{Move, moved};
 pub use super::memo::any_text::{read as sources, read_dependencies as dependencies};
+use super::rustc::sources as rust_sources;
 use std::path::Path;
+
+/// Reads a source of Rust, or a library's bytes.
+pub fn rust(bytes: &[u8]) {
+    let _ = (
+        rust_sources::has_assembly(bytes),
+        rust_sources::has_reading_macro(bytes),
+        rust_sources::has_static_library(bytes),
+    );
+}
 
 /// Moves the lines of a source, which is in `directory`, in the debug information of an object: each line *n* of them becomes `now[n - 1]`. Returns the
 /// object after that, if it is understood.

@@ -51,7 +51,8 @@ pub const SOURCE: &[&str] = &[
     "return x;", "[=](int x) mutable {", "[[nodiscard]]", "__attribute__((constructor))", "_Noreturn", "noexcept(", "requires", "concept", "using",
     "typedef", "static_assert(", "decltype(auto)", "alignas(8)", "asm(\".incbin \\\"x\\\"\");", "__asm__ volatile(", "__COUNTER__", "__LINE__",
     "__FILE__", "__DATE__", "__has_include(<a.h>)", "__has_embed", "__func__", "__PRETTY_FUNCTION__", "sizeof", "0", "1'000", "5000000000", "5.5e3f",
-    "0x1p-3", "u8'x'", "L\"x\"", "\u{fc}", "\t", "\x0c", "a.o: b.c \\\n c.h", "a\\ b.h", "$$",
+    "0x1p-3", "u8'x'", "L\"x\"", "\u{fc}", "\t", "\x0c", "a.o: b.c \\\n c.h", "a\\ b.h", "$$", "asm!(", "global_asm!(", "r#\"", "\"#", "'a ", "#![",
+    "#[link(name = \"x\", kind = \"static\")]", "concat!(",
 ];
 
 /// Changes a text: words go, come, are doubled, change places, numbers become others.

@@ -8,7 +8,7 @@ use tools::cc::untrusted;
 /// Stands between a source as it was and as it is.
 pub const NOW: &[u8] = b"\n#pragma now\n";
 
-/// A source as it was and, if [`NOW`] stands behind that, as it is. Both are read as lists of files, too.
+/// A source as it was and, if [`NOW`] stands behind that, as it is. The second is read as a list of files, and as Rust, too.
 pub fn source(data: &[u8]) {
     let at = data.windows(NOW.len()).position(|part| part == NOW);
     let (before, now) = match at {
@@ -17,6 +17,7 @@ pub fn source(data: &[u8]) {
     };
     untrusted::sources(before, now);
     untrusted::dependencies(now);
+    untrusted::rust(now);
 }
 
 /// An object with debug information, made of `a.c` in a directory that is called `.`.

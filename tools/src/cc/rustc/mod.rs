@@ -10,7 +10,7 @@
 //! share what comes from a registry. Programs and all else that is linked, build scripts, tests and incremental compiles are for rustc.
 
 mod crate_args;
-mod sources;
+pub(super) mod sources;
 
 use super::import::Importer;
 use super::invocation::{Asked, Invocation};
