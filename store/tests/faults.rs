@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use store::engine::{Durability, Error, OpenOptions, Store};
+use store::engine::{Durability, Error, OpenOptions, Reader, Store};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
@@ -425,6 +425,54 @@ fn a_small_reserve_is_enough_until_it_is_full() {
     assert!(matches!(store.snapshot(), Err(Error::TooLarge { .. })));
     let store = Store::open(&path, &small).unwrap();
     assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 1);
+}
+
+/// A record that is to be packed is in no pack if there is no room for it, so that no pack has more records than the index has words.
+#[test]
+fn packed_records_for_which_there_is_no_room_are_not_there() {
+    let index = IndexSlot::of::<0>();
+    let value = |number: u64| -> Vec<u8> {
+        let mut random = Random(number + 1);
+        (0..1250)
+            .flat_map(|_| random.next().to_le_bytes())
+            .collect()
+    };
+    let directory = scratch();
+    let path = directory.path().join("small.repo");
+    let mut small = options(TestSystem::new(1));
+    small.reserve = 1 << 20;
+    let store = Store::open(&path, &small).unwrap();
+    let mut transaction = store.begin(Durability::Lazy).unwrap();
+    transaction.pack();
+    let mut added = 0;
+    let error = loop {
+        match transaction.insert(index, &key(added), &value(added)) {
+            Ok(_) => added += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(added > 50, "{added}");
+    assert!(transaction.get(index, &key(added)).unwrap().is_none());
+    transaction.commit().unwrap();
+    let check = |store: &Store, records: u64| {
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.count(index), records);
+        for number in 0..records {
+            let found = snapshot.get(index, &key(number)).unwrap().unwrap();
+            assert_eq!(found.value, value(number), "{number}");
+        }
+        store.verify().unwrap();
+    };
+    check(&store, added);
+    let large = open(&path).unwrap();
+    let mut transaction = large.begin(Durability::Lazy).unwrap();
+    transaction.pack();
+    transaction
+        .insert(index, &key(added), &value(added))
+        .unwrap();
+    transaction.commit().unwrap();
+    check(&large, added + 1);
 }
 
 /// The log alone is enough: neither the state nor any leaf is needed.
