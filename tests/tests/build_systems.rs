@@ -3,7 +3,7 @@
 
 use repo_tests::binaries::Binaries;
 use repo_tests::build::{Family, Toolchain, parallel};
-use repo_tests::compare::is_ticket;
+use repo_tests::compare::{is_ticket, is_ticket_file};
 use repo_tests::process::{Run, run};
 use repo_tests::programs::Language;
 use repo_tests::require;
@@ -415,6 +415,24 @@ fn the_same_object_by_many_processes() {
         "36 3 1\n"
     );
     verify(&scratch);
+}
+
+/// Another process writes into the same object, as GNU as does that has found an empty file: what is there is not whole perhaps, so it stays.
+#[test]
+fn an_object_that_is_written_by_another_process() {
+    let Some((scratch, _, ours)) = small_program() else {
+        return;
+    };
+    let object = scratch.join("main.o");
+    let compile = || driver(&scratch, &ours, &["-c", "main.c", "-o", "main.o"]).ok();
+    let another = fs::File::create(&object).unwrap();
+    compile();
+    if another.metadata().unwrap().len() > 0 {
+        assert!(!is_ticket_file(&object));
+    }
+    drop(another);
+    compile();
+    assert!(is_ticket_file(&object));
 }
 
 const CMAKE_LISTS: &str = r#"

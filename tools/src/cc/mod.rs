@@ -27,6 +27,7 @@ mod import;
 mod inner_options;
 mod install;
 mod invocation;
+mod lease;
 mod linker_dir;
 mod log;
 mod memo;

@@ -8,6 +8,7 @@
 //! anything is in the way the object stays, which every linker accepts.
 
 use super::import::{self, Made, Ordinary, Summary};
+use super::lease::{self, IsWritten};
 use super::run::HeldSignals;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -76,7 +77,7 @@ impl Expected {
         let unreadable = |error: io::Error| Ordinary::Quiet(format!("cannot be read: {error}"));
         // Through symbolic links to the file itself: the links stay.
         let target = fs::canonicalize(&self.path).map_err(unreadable)?;
-        let mut file = open_regular(&target).map_err(unreadable)?;
+        let file = open_regular(&target).map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(quiet("not a regular file"));
@@ -89,7 +90,9 @@ impl Expected {
             return Err(quiet("the file has other names (hard links)"));
         }
         let mut object = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0));
-        file.read_to_end(&mut object).map_err(unreadable)?;
+        lease::while_nobody_writes(&file, || (&file).read_to_end(&mut object))
+            .map_err(|IsWritten| quiet("another process writes it"))?
+            .map_err(unreadable)?;
         if !is_elf_object(&object) {
             return Err(quiet("not an x86-64 ELF object"));
         }

@@ -27,7 +27,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 use tickets::file::{TicketFile, look_at};
 
 /// The output of a link that names none.
@@ -226,7 +226,7 @@ struct Means {
     /// This program.
     own: PathBuf,
     /// Where the objects are that only the link knows.
-    objects: Vec<NamedTempFile>,
+    objects: Vec<TempPath>,
     /// The repository of what is compiled, if a step would not look for that one, or say again which it does not use.
     repository: Option<PathBuf>,
 }
@@ -258,7 +258,9 @@ impl Means {
         }
         let object = || {
             let mut builder = tempfile::Builder::new();
-            builder.prefix("cc").suffix(".o").tempfile().ok()
+            let object = builder.prefix("cc").suffix(".o").tempfile();
+            // Closed: what somebody has open for writing stays an object.
+            object.map(NamedTempFile::into_temp_path).ok()
         };
         Some(Means {
             own,
@@ -290,7 +292,7 @@ impl Means {
         for (number, compile) in steps.compiles.iter().enumerate() {
             let mut args = compile.clone();
             if let Some(object) = self.objects.get(number) {
-                args.extend(["-o".into(), object.path().as_os_str().to_owned()]);
+                args.extend(["-o".into(), object.as_os_str().to_owned()]);
             }
             match run(args, repository, steps.link.is_none())? {
                 Ending::Exit(0) => {}
@@ -303,7 +305,7 @@ impl Means {
             Some(link) if worst == Ending::Exit(0) => {
                 let mut args = link.args.clone();
                 for (at, object) in link.sources.iter().zip(&self.objects) {
-                    args[*at] = object.path().as_os_str().to_owned();
+                    args[*at] = object.as_os_str().to_owned();
                 }
                 if !self.may_be_incremental(steps, link, asked) {
                     args.push("-Wl,--no-incremental".into());
