@@ -401,14 +401,20 @@ fn short() {
     store.verify().unwrap();
 }
 
+/// A mebibyte of addresses.
+fn small_reserve() -> OpenOptions {
+    OpenOptions {
+        reserve: 1 << 20,
+        ..options(TestSystem::new(1))
+    }
+}
+
 /// Address space is short: a smaller mapping does.
 #[test]
 fn a_small_reserve_is_enough_until_it_is_full() {
     let directory = scratch();
     let path = directory.path().join("small.repo");
-    let mut small = options(TestSystem::new(1));
-    small.reserve = 1 << 20;
-    let store = Store::open(&path, &small).unwrap();
+    let store = Store::open(&path, &small_reserve()).unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     let error = transaction
         .insert(IndexSlot::of::<0>(), &key(1), &vec![1; 2 << 20])
@@ -423,7 +429,7 @@ fn a_small_reserve_is_enough_until_it_is_full() {
     transaction.commit().unwrap();
     // The first cannot see that far; a new one can, whatever it reserves.
     assert!(matches!(store.snapshot(), Err(Error::TooLarge { .. })));
-    let store = Store::open(&path, &small).unwrap();
+    let store = Store::open(&path, &small_reserve()).unwrap();
     assert_eq!(store.snapshot().unwrap().count(IndexSlot::of::<0>()), 1);
 }
 
@@ -439,9 +445,7 @@ fn packed_records_for_which_there_is_no_room_are_not_there() {
     };
     let directory = scratch();
     let path = directory.path().join("small.repo");
-    let mut small = options(TestSystem::new(1));
-    small.reserve = 1 << 20;
-    let store = Store::open(&path, &small).unwrap();
+    let store = Store::open(&path, &small_reserve()).unwrap();
     let mut transaction = store.begin(Durability::Lazy).unwrap();
     transaction.pack();
     let mut added = 0;
