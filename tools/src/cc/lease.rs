@@ -6,6 +6,7 @@
 //! until the lease ends.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 
 /// `F_SETSIG` of Linux (fcntl(2)), which the libc crate does not have for this target.
@@ -22,19 +23,29 @@ pub struct IsWritten;
 /// If somebody has it open so. Then nothing is done.
 pub fn while_nobody_writes<T>(file: &File, what: impl FnOnce() -> T) -> Result<T, IsWritten> {
     // Of who comes to write the kernel tells by a signal; this one does nothing unless somebody waits for it.
-    // SAFETY: a system call without pointers, about a descriptor that is open.
-    unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) };
-    // SAFETY: likewise.
-    let lease = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
-    if lease != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) {
+    let _ = control(file, F_SETSIG, libc::SIGURG);
+    let lease = control(file, libc::F_SETLEASE, libc::F_RDLCK);
+    if lease.as_ref().is_err_and(is_refused) {
         return Err(IsWritten);
     }
     let result = what();
-    if lease == 0 {
-        // SAFETY: likewise.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    if lease.is_ok() {
+        let _ = control(file, libc::F_SETLEASE, libc::F_UNLCK);
     }
     Ok(result)
+}
+
+/// Whether the answer to a request for a lease is that somebody has the file open otherwise.
+fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAGAIN)
+}
+
+fn control(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result<()> {
+    // SAFETY: a system call without pointers, about a descriptor that is open.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
@@ -50,16 +61,10 @@ mod tests {
         let file = File::open(&path).expect("there");
         let read = || while_nobody_writes(&file, || 7);
         assert_eq!(read(), Ok(7));
-        let reader = File::open(&path).expect("there");
-        assert_eq!(read(), Ok(7));
         let writer = OpenOptions::new().write(true).open(&path).expect("there");
-        // (Where there are no leases, nothing is seen.)
-        let has_leases = {
-            // SAFETY: a system call without pointers.
-            let lease = unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
-            lease == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
-        };
-        if has_leases {
+        // (Where there are no leases, none can be given back, and nothing is seen.)
+        let given_back = control(&file, libc::F_SETLEASE, libc::F_UNLCK);
+        if given_back.as_ref().err().is_none_or(is_refused) {
             assert_eq!(read(), Err(IsWritten));
         }
         drop(writer);

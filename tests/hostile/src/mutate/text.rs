@@ -38,7 +38,7 @@ pub const ARGUMENTS: &[&str] = &[
     "--print-timing=", "--package-metadata=", "--color-diagnostics=", "=", ",", "-", "--", "0x", "18446744073709551616", "\u{fc}",
 ];
 
-/// Words of C and C++, and what is not to be mistaken for some.
+/// Words of C, C++, Rust and lists of dependencies, and what is not to be mistaken for some.
 #[rustfmt::skip]
 pub const SOURCE: &[&str] = &[
     "\n#include \"a.h\"\n", "\n#include <a.h>\n", "\n#include NAME\n", "\n#if 1\n", "\n#ifdef A\n", "\n#elif B\n", "\n#else\n", "\n#endif\n",

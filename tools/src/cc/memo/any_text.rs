@@ -3,6 +3,7 @@
 //! What a compile depends on is told by these readers before anybody knows whether a text is one of C at all; so none of them may
 //! fail, and what they say must fit together, whatever the bytes are.
 
+use super::assembly::{self, Assembly};
 use super::bodies::Outline;
 use super::comments::{self, Keeps};
 use super::emitted::{self, Emitted};
@@ -10,7 +11,7 @@ use super::lines::Lines;
 use super::pasting::Pastes;
 use super::standing::{Standing, says_lines};
 use super::summaries::{Look, Summary};
-use super::{assembly, depfile, graph, scan};
+use super::{depfile, graph, preprocessed, questions, reach, scan, tokens};
 use crate::cc::classify::Language;
 use crate::cc::compiler::Family;
 
@@ -20,6 +21,7 @@ use crate::cc::compiler::Family;
 /// If what is said of them does not fit together.
 pub fn read(before: &[u8], now: &[u8]) {
     summarize(before);
+    look_closer(before);
     let _ = (comments::unindents(before), says_lines(before));
     for keeps in [Keeps::Order, Keeps::Places] {
         let rest = |text: &[u8]| comments::without(text, keeps);
@@ -47,7 +49,7 @@ fn summarize(text: &[u8]) {
     };
     for (family, language) in [(Family::Clang, Language::Cxx), (Family::Gcc, Language::C)] {
         let look = Look {
-            assembly: assembly::Assembly::Written,
+            assembly: Assembly::Written,
             counts: true,
         };
         let mut lines = Lines::new(&[], family, language);
@@ -63,6 +65,19 @@ fn summarize(text: &[u8]) {
             emitted::condition(&Emitted::default(), &[outline], &reaching);
         }
     }
+}
+
+/// What is asked only if something in a summary gives cause to.
+fn look_closer(text: &[u8]) {
+    let _ = Assembly::Alone.doubt(text);
+    let _ = assembly::has_reading_literals(text);
+    let _ = reach::in_directives([text].into_iter());
+    let _ = tokens::includes_plainly(text);
+    let _ = (
+        questions::by_name(text, b"A"),
+        scan::definitions(text, b"A"),
+    );
+    preprocessed::read(text, Family::Gcc);
 }
 
 fn compare_outlines(before: &[u8], now: &[u8], keeps: Keeps) {

@@ -24,10 +24,30 @@ pub enum Assembly {
 impl Assembly {
     /// Why a text may read other files in a way that is not known; `None` if it cannot.
     pub fn doubt(self, text: &[u8]) -> Option<&'static str> {
+        let mut asm = match self.begin(text) {
+            Ok(asm) => asm?,
+            Err(reason) => return Some(reason),
+        };
+        let mut lexer = Lexer::new(text);
+        let mut line = Vec::new();
+        while asm.found.is_none() && lexer.line(&mut line) {
+            asm.read(&line);
+        }
+        asm.end()
+    }
+
+    /// The same for who has the lines of the text read, too; `None` if nothing depends on these.
+    ///
+    /// # Errors
+    /// Why it may, if that is known without its lines.
+    pub fn begin<'t>(self, text: &'t [u8]) -> Result<Option<AsmLines<'t>>, &'static str> {
         match self {
-            Assembly::Listed | Assembly::Plain => None,
-            Assembly::Written => doubt(text),
-            Assembly::Alone => doubt_in_assembly(text),
+            Assembly::Listed | Assembly::Plain => Ok(None),
+            Assembly::Written => {
+                let has_keyword = memmem::find(text, b"asm").is_some();
+                Ok(has_keyword.then(AsmLines::default))
+            }
+            Assembly::Alone => doubt_in_assembly(text).map_or(Ok(None), Err),
         }
     }
 }
@@ -56,32 +76,15 @@ const QUALIFIERS: [&[u8]; 8] = [
     b"const",
 ];
 
-/// Why assembly in a source of C or C++ may read other files; `None` if it cannot.
-fn doubt(text: &[u8]) -> Option<&'static str> {
-    let mut reading = Reading::of(text)?;
-    let mut lexer = Lexer::new(text);
-    let mut line = Vec::new();
-    while reading.found.is_none() && lexer.line(&mut line) {
-        reading.read(&line);
-    }
-    reading.end()
-}
-
 /// A source of C or C++ whose lines are read, one after the other, for assembly that may read other files.
 #[derive(Default)]
-pub struct Reading<'t> {
+pub struct AsmLines<'t> {
     /// What is outside of directives, from a keyword on to the end of its parentheses, may go on for lines.
     open: Vec<Token<'t>>,
     found: Option<&'static str>,
 }
 
-impl<'t> Reading<'t> {
-    /// Of this text; `None` if there can be no assembly in it.
-    pub fn of(text: &[u8]) -> Option<Reading<'t>> {
-        memmem::find(text, b"asm")?;
-        Some(Reading::default())
-    }
-
+impl<'t> AsmLines<'t> {
     /// Reads the next line.
     pub fn read(&mut self, line: &[Token<'t>]) {
         if self.found.is_none() {
@@ -414,7 +417,7 @@ mod tests {
             "asm(\n# 7 \"a.h\"\n\".inc\"\n# 8 \"a.c\"\n\"bin 'x'\");",
             "asm(\"\\u002e\");",
         ] {
-            assert!(doubt(text.as_bytes()).is_some(), "{text}");
+            assert!(Assembly::Written.doubt(text.as_bytes()).is_some(), "{text}");
         }
         for text in [
             "int f(void) { __asm__ __volatile__ (\"rdtsc\" : \"=a\" (x), \"=d\" (y)); }",
@@ -429,7 +432,7 @@ mod tests {
             "asm(\n# 7 \"incbin.h\" 3\n\"nop\"\n# 8 \"a.c\"\n);",
             "int x asm(\"y\"); asm(\"jmp .\");",
         ] {
-            assert_eq!(doubt(text.as_bytes()), None, "{text}");
+            assert_eq!(Assembly::Written.doubt(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -113,6 +113,11 @@ pub fn ask(question: &Question<'_>) -> Answer {
     }
 }
 
+/// Reads what a preprocessor has written, whatever it is ([`any_text`](super::any_text)).
+pub fn read(text: &[u8], family: Family) {
+    let _ = (are_plain(text, family), first_included(text));
+}
+
 /// What the source includes first, of what gcc has preprocessed. (It takes no precompiled header when it only preprocesses, so that the
 /// header itself is read then.)
 fn first_included(text: &[u8]) -> First {

@@ -57,17 +57,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_that_is_none_has_no_row() {
-        // (It may stand in a group that is skipped.)
-        let paste = [Token::Word(b"a"), Token::Paste, Token::Word(b"b")];
-        for start in [
-            &[Token::Other(b')'), Token::Other(b'(')][..],
-            &[],
-            &[Token::Other(b'(')],
-        ] {
-            let line = [start, &paste].concat();
-            let _ = rows(&line);
-            assert!(rows(start).is_empty());
-        }
+    fn rows_of_definitions_and_of_what_is_none() {
+        let (open, close) = (Token::Other(b'('), Token::Other(b')'));
+        let (f, x, y) = (Token::Word(b"f"), Token::Word(b"x"), Token::Word(b"y"));
+        let of = |start: &[Token<'_>]| -> Vec<_> {
+            let line = [start, &[x, Token::Paste, y]].concat();
+            rows(&line).into_iter().map(|row| row.operands).collect()
+        };
+        let y = || Some(b"y".to_vec());
+        assert_eq!(of(&[f]), [[Some(b"x".to_vec()), y()]]);
+        assert_eq!(of(&[f, open, x, close]), [[None, y()]]);
+        // In a group that is skipped there may be anything.
+        assert!(of(&[close, open]).is_empty());
+        assert!(of(&[]).is_empty());
     }
 }

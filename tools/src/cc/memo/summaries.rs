@@ -9,7 +9,7 @@
 //! both digests among them: what was overwritten, or is half written, is as good as not there. Texts about which there is something
 //! that cannot be followed are not kept; of these the compile is not, either.
 
-use super::assembly::{self, Assembly};
+use super::assembly::{AsmLines, Assembly};
 use super::bodies::Outline;
 use super::comments::Keeps;
 use super::inputs;
@@ -82,30 +82,24 @@ impl Summary {
         pastes: &mut Pastes,
     ) -> Result<Summary, &'static str> {
         let found = scan::scan(joined);
-        // All that asks for tokens reads each line once, with what looks for parts of names.
-        let mut assembly = match look.assembly {
-            Assembly::Written => assembly::Reading::of(joined),
-            _ => None,
-        };
-        if let Some(reason) = found.beyond.or_else(|| match look.assembly {
-            Assembly::Written => None,
-            other => other.doubt(joined),
-        }) {
+        if let Some(reason) = found.beyond {
             return Err(reason);
         }
+        // The tokens of each line are made once, for all that asks for them.
+        let mut asm = look.assembly.begin(joined)?;
         let mut reading = lines.map(|lines| lines.begin(text, look.counts));
         let looks_for_once = tokens::mentions_once(joined);
         let mut may_be_once = false;
         let parts = pastes.parts(joined, |line| {
-            if let Some(assembly) = &mut assembly {
-                assembly.read(line);
+            if let Some(asm) = &mut asm {
+                asm.read(line);
             }
             if let Some(reading) = &mut reading {
                 reading.read(line);
             }
             may_be_once = may_be_once || (looks_for_once && tokens::may_be_once(line));
         });
-        if let Some(reason) = assembly.and_then(assembly::Reading::end) {
+        if let Some(reason) = asm.and_then(AsmLines::end) {
             return Err(reason);
         }
         if found.has_date {
