@@ -523,3 +523,36 @@ fn names_that_say_where() {
         assert_eq!(pair.compile_one(), !is_told, "{source}");
     }
 }
+
+/// A macro that names functions says nothing until somebody uses it.
+#[test]
+fn macros_that_name_functions() {
+    let mut pair = pair!("a.cc");
+    let log = "#define WHERE __PRETTY_FUNCTION__\n#define LOG(x) log(x, WHERE)\n";
+    let sized = "constexpr auto lambda = [](int x) { return x; };\n\
+        template <class T> constexpr unsigned size(T) { return sizeof(WHERE); }\n\
+        unsigned f() { return size(lambda); }\n";
+    let called =
+        "constexpr auto lambda = [](int x) { return x; };\nint f() { return lambda(1); }\n";
+    let of_stdio = "#include <stdio.h>\n#undef EOF\n#define EOF __PRETTY_FUNCTION__\n";
+    let by_option: &[&str] = &["-O1", "-DWHERE=__PRETTY_FUNCTION__"];
+    for (options, header, source, is_told) in [
+        (pair.options, log, called, false),
+        (pair.options, log, sized, true),
+        (by_option, "", called, false),
+        (by_option, "", sized, true),
+        // (The system's header has that name in it, and might use it.)
+        (pair.options, of_stdio, called, true),
+    ] {
+        pair.options = options;
+        let it = &pair.memo;
+        it.scratch.write("inc/log.h", header);
+        let source = format!("#include \"log.h\"\n{source}");
+        it.scratch.write(it.source, &source);
+        pair.compile_one();
+        // (The line has a digit more then.)
+        let lines = "\n".repeat(10);
+        it.scratch.write(it.source, format!("{lines}{source}"));
+        assert_eq!(pair.compile_one(), !is_told, "{header}{source}");
+    }
+}

@@ -12,7 +12,7 @@ use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::{self, Keeps};
 use super::emitted::{self, Emitted};
 use super::inputs::{self, Inputs, Listing, State};
-use super::lines::{Care, Lines, TextNumber};
+use super::lines::{Care, Lines, OfNames, TextNumber};
 use super::pasting::Pastes;
 use super::questions;
 use super::scan;
@@ -168,8 +168,6 @@ struct Finder<'q> {
     once: FxHashMap<Digest, BTreeSet<(u64, u64)>>,
     /// Whether what the source includes first is named there.
     is_plain: bool,
-    /// Something else than an assertion asks for names of functions with all their types, and may make a number of them.
-    says_names: bool,
 }
 
 const PRECOMPILED_USED: &str = "a precompiled header";
@@ -205,7 +203,6 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         sources: Vec::new(),
         once: FxHashMap::default(),
         is_plain: false,
-        says_names: false,
     };
     for path in named.into_iter().chain([question.source.to_vec()]) {
         finder.input(path)?;
@@ -329,7 +326,7 @@ impl Finder<'_> {
         let is_source = path == self.question.source;
         let Read {
             digest,
-            summary,
+            mut summary,
             joined,
         } = match is_source {
             // Others do not include it.
@@ -365,8 +362,11 @@ impl Finder<'_> {
             self.is_plain |= tokens::includes_plainly(text);
         }
         let mentions_once = summary.mentions_once;
-        self.says_names |=
-            summary.lines.as_ref().is_some_and(|lines| lines.says_names) && !is_of_assertions(path);
+        if is_of_assertions(path)
+            && let Some(lines) = &mut summary.lines
+        {
+            lines.asserts_by_names();
+        }
         let number = self.take(&directory, summary, is_source)?;
         match is_source_text {
             true => self.sources.push(Source {
@@ -503,13 +503,36 @@ impl Finder<'_> {
         })
     }
 
+    /// Whether something else than an assertion may ask for names of functions with all their types, and make a number of them.
+    fn says_names(&self) -> bool {
+        let Some(lines) = &self.lines else {
+            return true;
+        };
+        match lines.of_names() {
+            OfNames::Somebody => true,
+            OfNames::Users(names) if names.is_empty() => false,
+            // Of texts that do not count only the macros are known: any that has such a name in it may use it.
+            OfNames::Users(names) => {
+                let sources: FxHashSet<&[u8]> =
+                    self.sources.iter().map(|source| &source.path[..]).collect();
+                let finders: Vec<_> = names.into_iter().map(memmem::Finder::new).collect();
+                let mut others =
+                    (self.texts.iter()).filter(|text| !sources.contains(&text.path[..]));
+                others.any(|text| match text.get(self.question.inputs) {
+                    Ok(text) => finders.iter().any(|finder| finder.find(text).is_some()),
+                    Err(_) => true,
+                })
+            }
+        }
+    }
+
     /// The conditions of sources: that they are the same but for comments, or, where that cannot be said, the same.
     fn texts_of_sources(&mut self) {
         let emitted = self.question.emitted;
         let is_moved = matches!(self.question.care, Care::Moved { .. });
         // (Where lines are to be moved in an object, it is looked through for such names then.)
         let tells_places =
-            self.says_names || (!is_moved && emitted.is_none_or(|it| it.tells_places));
+            self.says_names() || (!is_moved && emitted.is_none_or(|it| it.tells_places));
         let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
         let keep = keep.unwrap_or_default();
         let mut moved = self.moved().into_iter();

@@ -9,7 +9,7 @@
 //!
 //! What a function is called with by default may ask for the line of the call (`__builtin_LINE`), of which the caller's text shows nothing: where that is anywhere,
 //! all lines matter. And clang names a lambda and a type without a name by their places, for `__PRETTY_FUNCTION__`: where the plugin has seen all texts
-//! of the object, and nobody may have evaluated such a name, it is known that none is there.
+//! of the object, and nobody may have evaluated such a name, it is known that none is there. Whether somebody may is followed through the macros as well.
 
 use super::comments::Keeps;
 use super::functions::NOT_OF_DECLARATIONS;
@@ -230,6 +230,8 @@ struct Macro {
     rows: Vec<[Operand; 2]>,
     /// Whether there is a lambda or a type without a name in it.
     has_nameless: bool,
+    /// It asks for the name of a function with all its types.
+    says_names: bool,
     /// What its braces and the like make of what stands around it.
     shape: Shape,
     /// It may give a function another name than the one that it is declared by.
@@ -260,8 +262,8 @@ pub struct TextLines {
     has_nameless: bool,
     /// It may give a function another name than the one that it is declared by.
     renames: bool,
-    /// It asks for the names of functions with all their types.
-    pub says_names: bool,
+    /// It asks for the names of functions with all their types, itself and not by a macro.
+    says_names: bool,
 }
 
 /// Macros that may make something else of what they stand in, by their names.
@@ -273,6 +275,15 @@ pub struct Reaching<'l> {
     pub of_declarations: FxHashSet<&'l [u8]>,
     /// Those that may reach out of the body that they stand in.
     pub of_bodies: FxHashSet<&'l [u8]>,
+}
+
+/// Who asks for the names of functions with all their types.
+#[derive(Debug)]
+pub enum OfNames<'l> {
+    /// A text, or a macro that one uses which counts.
+    Somebody,
+    /// Who uses one of these macros outside of its definition; none of the texts that count does.
+    Users(FxHashSet<&'l [u8]>),
 }
 
 /// A conditional in which a text is read.
@@ -424,15 +435,9 @@ impl Lines {
 
     /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
     pub fn keep(&self, tells_places: bool) -> Vec<Keeps> {
-        let undefined: FxHashSet<u64> = (self.texts.iter())
-            .flat_map(|text| text.undefined.iter().copied())
-            .collect();
+        let undefined = self.undefined();
         let is_of_calls = self.texts.iter().any(|text| text.of_calls);
-        let counts = |unless: Option<u64>| unless.is_none_or(|it| undefined.contains(&it));
-        let macros: Vec<&Macro> = (self.texts.iter())
-            .flat_map(|text| &text.macros)
-            .filter(|it| counts(it.unless))
-            .collect();
+        let macros = self.macros(&undefined);
         let users = users(&macros);
         let of_lines = leading(&macros, &users, &[LINE], |_| false);
         let names_places = self.given.names_places && tells_places;
@@ -441,20 +446,64 @@ impl Lines {
             false => FxHashSet::default(),
         };
         let matters = |text: &TextLines| {
-            let uses = |set: &FxHashSet<u64>| {
-                let mut words = text.words.iter();
-                words.any(|(word, unless)| set.contains(word) && counts(*unless))
-            };
             is_of_calls
                 || (names_places && text.has_nameless)
-                || uses(&of_lines)
-                || uses(&of_nameless)
+                || text.uses(&of_lines, &undefined)
+                || text.uses(&of_nameless, &undefined)
         };
         let keeps = |text| match matters(text) {
             true => Keeps::Places,
             false => Keeps::Order,
         };
         self.texts.iter().map(keeps).collect()
+    }
+
+    /// Who may ask for the names of functions with all their types, of all texts that have been added.
+    pub fn of_names(&self) -> OfNames<'_> {
+        let undefined = self.undefined();
+        let macros = self.macros(&undefined);
+        let leading = leading(&macros, &users(&macros), &[], |it| it.says_names);
+        let says = |text: &TextLines| text.says_names || text.uses(&leading, &undefined);
+        if self.texts.iter().any(says) {
+            return OfNames::Somebody;
+        }
+        let names = macros.iter().map(|it| &it.name[..]);
+        OfNames::Users(names.filter(|name| leading.contains(&hash(name))).collect())
+    }
+
+    /// What a text undefines that would else be defined for good.
+    fn undefined(&self) -> FxHashSet<u64> {
+        let texts = self.texts.iter();
+        texts
+            .flat_map(|text| text.undefined.iter().copied())
+            .collect()
+    }
+
+    /// The macros of all texts that may be defined.
+    fn macros(&self, undefined: &FxHashSet<u64>) -> Vec<&Macro> {
+        let macros = self.texts.iter().flat_map(|text| &text.macros);
+        macros.filter(|it| counts(it.unless, undefined)).collect()
+    }
+}
+
+/// Whether what counts unless something is defined does.
+fn counts(unless: Option<u64>, undefined: &FxHashSet<u64>) -> bool {
+    unless.is_none_or(|it| undefined.contains(&it))
+}
+
+impl TextLines {
+    /// Forgets that it asks for names of functions: it does so for assertions only, which print them when they fail and make nothing else of them.
+    pub fn asserts_by_names(&mut self) {
+        self.says_names = false;
+        for it in &mut self.macros {
+            it.says_names = false;
+        }
+    }
+
+    /// Whether it has one of these words outside of definitions, if it is a text that counts.
+    fn uses(&self, words: &FxHashSet<u64>, undefined: &FxHashSet<u64>) -> bool {
+        let mut own = self.words.iter();
+        own.any(|(word, unless)| words.contains(word) && counts(*unless, undefined))
     }
 }
 
@@ -545,7 +594,6 @@ impl Reading<'_> {
         let body = &from_name[1..];
         let words: Vec<u64> = words(body).map(hash).collect();
         self.found.of_calls |= words_are_of_calls(body);
-        self.found.says_names |= words_are_of_names(body);
         let rows = match body.contains(&Token::Paste) {
             true => rows(from_name)
                 .into_iter()
@@ -561,6 +609,7 @@ impl Reading<'_> {
             words,
             rows,
             has_nameless: self.given.names_places && has_nameless(b"", body),
+            says_names: words_are_of_names(body),
             shape: shape(body),
             renames: renames(body),
             unless,
@@ -726,17 +775,18 @@ fn words_are_of_calls(tokens: &[Token<'_>]) -> bool {
     words(tokens).any(|word| word.starts_with(b"__builtin") && OF_CALLS.contains(&word))
 }
 
-/// What stands for the name of a function with all its types, and what that may be put together of.
-const OF_NAMES: [&[u8]; 5] = [
-    b"__PRETTY_FUNCTION__",
-    b"__PRETTY_FUNCTION",
-    b"__FUNCSIG__",
-    b"__builtin_FUNCSIG",
-    b"__PRETTY",
-];
-
+/// Whether one of these stands for the name of a function with all its types, or for what that may be put together of.
 fn words_are_of_names(tokens: &[Token<'_>]) -> bool {
-    words(tokens).any(|word| word.starts_with(b"__") && OF_NAMES.contains(&word))
+    let is_of_names = |word: &[u8]| {
+        word.starts_with(b"__PRETTY")
+            || [&b"PRETTY_FUNC"[..], b"FUNCSIG"]
+                .into_iter()
+                .any(|part| memmem::find(word, part).is_some())
+    };
+    // (Most words are small ones.)
+    words(tokens)
+        .filter(|word| word.contains(&b'F') || word.contains(&b'Y'))
+        .any(is_of_names)
 }
 
 /// Words behind which a bracket begins a lambda, and is no index.
@@ -840,19 +890,24 @@ mod tests {
         }
     }
 
+    /// Reads a text.
+    fn read(lines: &Lines, text: &str, counts: bool) -> TextLines {
+        let mut reading = lines.begin(text.as_bytes(), counts);
+        let mut lexer = Lexer::new(text.as_bytes());
+        let mut line = Vec::new();
+        while lexer.line(&mut line) {
+            reading.read(&line);
+        }
+        reading.end()
+    }
+
     /// Whether the lines of the last of these texts matter.
     fn matters(family: Family, options: &str, texts: &[&str]) -> bool {
         let words = of(family, &format!("{options} -c a.cc"));
         let mut lines = Lines::new(&words, family, Language::Cxx);
         let mut last = None;
         for text in texts {
-            let mut reading = lines.begin(text.as_bytes(), true);
-            let mut lexer = Lexer::new(text.as_bytes());
-            let mut line = Vec::new();
-            while lexer.line(&mut line) {
-                reading.read(&line);
-            }
-            let found = reading.end();
+            let found = read(&lines, text, true);
             last = Some(lines.add(found));
         }
         lines.keep(true)[last.expect("a text").index()] == Keeps::Places
@@ -902,6 +957,88 @@ mod tests {
         // A default argument says nothing where it is used.
         let texts = ["int f(int line = __builtin_LINE());", "int x = f();"];
         assert!(matters(Family::Gcc, "-O2", &texts));
+    }
+
+    /// Who asks for names of functions: `None` for somebody, or the macros, by which somebody might.
+    fn of_names(options: &str, texts: &[(&str, bool)]) -> Option<Vec<String>> {
+        let words = of(Family::Clang, &format!("{options} -c a.cc"));
+        let mut lines = Lines::new(&words, Family::Clang, Language::Cxx);
+        for (text, counts) in texts {
+            let found = read(&lines, text, *counts);
+            lines.add(found);
+        }
+        match lines.of_names() {
+            OfNames::Somebody => None,
+            OfNames::Users(names) => {
+                let names = names
+                    .into_iter()
+                    .map(|name| name.escape_ascii().to_string());
+                let mut names: Vec<String> = names.collect();
+                names.sort();
+                Some(names)
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_asks_for_names_of_functions() {
+        const LOG: &str = "#define WHERE __PRETTY_FUNCTION__\n#define LOG(x) log(x, WHERE)\n";
+        let nobody = Some(Vec::new());
+        let by_log = Some(vec!["LOG".to_owned(), "WHERE".to_owned()]);
+        assert_eq!(
+            of_names("-O2", &[("int x;\n#define A B\nint y = A;", true)]),
+            nobody
+        );
+        for counts in [false, true] {
+            let text = "auto n = sizeof(__PRETTY_FUNCTION__);";
+            assert_eq!(of_names("-O2", &[(text, counts)]), None);
+        }
+        // Who has a macro for it does not ask, until it is used.
+        assert_eq!(
+            of_names("-O2", &[(LOG, true), ("void f() { g(); }", true)]),
+            by_log
+        );
+        assert_eq!(
+            of_names("-O2", &[(LOG, true), ("void f() { LOG(1); }", true)]),
+            None
+        );
+        // (Of a text that does not count it is not known here.)
+        assert_eq!(
+            of_names("-O2", &[(LOG, true), ("void f() { LOG(1); }", false)]),
+            by_log
+        );
+        let another = "#define MINE(x) LOG(x)\n";
+        let by_three = Some(["LOG", "MINE", "WHERE"].map(str::to_owned).to_vec());
+        assert_eq!(of_names("-O2", &[(LOG, true), (another, false)]), by_three);
+        let debug = "#ifndef NDEBUG\n#define W __PRETTY_FUNCTION__\n#endif\nint x = sizeof(W);";
+        assert_eq!(of_names("-DNDEBUG", &[(debug, true)]), nobody);
+        assert_eq!(of_names("-O2", &[(debug, true)]), None);
+        assert_eq!(
+            of_names("-DNDEBUG", &[(debug, true), ("#undef NDEBUG\n", true)]),
+            None
+        );
+        for text in [
+            "#define CAT(a, b) a##b\nauto n = sizeof(CAT(__, PRETTY_FUNCTION__));",
+            "#define CAT(a, b) a##b\nauto n = sizeof(CAT(__PRETTY, _FUNCTION__));",
+            "#define W() __PRETTY_##FUNCTION__\nauto n = sizeof(W());",
+            "#define SIGNATURE_OF_MINE __PRETTY_FUNCTION__\n#define MINE(x) x##_OF_MINE\nauto n = MINE(SIGNATURE);",
+        ] {
+            assert_eq!(of_names("-O2", &[(text, true)]), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn assertions_ask_for_no_names() {
+        const ASSERT: &str = "#define FUNCTION __extension__ __PRETTY_FUNCTION__\n\
+            #define assert(x) ((x) ? 0 : fail(#x, FUNCTION))\n";
+        let words = of(Family::Clang, "-c a.cc");
+        let mut lines = Lines::new(&words, Family::Clang, Language::Cxx);
+        let mut found = read(&lines, ASSERT, false);
+        found.asserts_by_names();
+        lines.add(found);
+        let user = read(&lines, "void f(int x) { assert(x); }\n", true);
+        lines.add(user);
+        assert!(matches!(lines.of_names(), OfNames::Users(names) if names.is_empty()));
     }
 
     #[test]
