@@ -534,15 +534,22 @@ fn macros_that_name_functions() {
         unsigned f() { return size(lambda); }\n";
     let called =
         "constexpr auto lambda = [](int x) { return x; };\nint f() { return lambda(1); }\n";
-    let of_stdio = "#include <stdio.h>\n#undef EOF\n#define EOF __PRETTY_FUNCTION__\n";
+    let of_stdio = |name: &str| {
+        format!("#include <stdio.h>\n#undef {name}\n#define {name} __PRETTY_FUNCTION__\n")
+    };
+    let (printf, size) = (&of_stdio("printf")[..], &of_stdio("BUFSIZ")[..]);
+    let enumerator = "#define KEPT(x) log(x, WHERE)\nenum { KEPT = 5 };\n";
+    let enumerator = &format!("{log}{enumerator}")[..];
     let by_option: &[&str] = &["-O1", "-DWHERE=__PRETTY_FUNCTION__"];
     for (options, header, source, is_told) in [
         (pair.options, log, called, false),
         (pair.options, log, sized, true),
         (by_option, "", called, false),
         (by_option, "", sized, true),
-        // (The system's header has that name in it, and might use it.)
-        (pair.options, of_stdio, called, true),
+        (pair.options, enumerator, called, false),
+        // (The system's header declares the first, and might use it. The second it defines only.)
+        (pair.options, printf, called, true),
+        (pair.options, size, called, false),
     ] {
         pair.options = options;
         let it = &pair.memo;

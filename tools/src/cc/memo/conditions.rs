@@ -511,17 +511,28 @@ impl Finder<'_> {
         match lines.of_names() {
             OfNames::Somebody => true,
             OfNames::Users(names) if names.is_empty() => false,
-            // Of texts that do not count only the macros are known: any that has such a name in it may use it.
+            // Of texts that do not count only the macros are known. Those that have such a name in them are read as if they did.
             OfNames::Users(names) => {
                 let sources: FxHashSet<&[u8]> =
                     self.sources.iter().map(|source| &source.path[..]).collect();
-                let finders: Vec<_> = names.into_iter().map(memmem::Finder::new).collect();
-                let mut others =
-                    (self.texts.iter()).filter(|text| !sources.contains(&text.path[..]));
-                others.any(|text| match text.get(self.question.inputs) {
-                    Ok(text) => finders.iter().any(|finder| finder.find(text).is_some()),
-                    Err(_) => true,
-                })
+                let names: Vec<_> = names.into_iter().map(memmem::Finder::new).collect();
+                let mut lines = lines.clone();
+                for text in &self.texts {
+                    if sources.contains(&text.path[..]) {
+                        continue;
+                    }
+                    let Ok(joined) = text.get(self.question.inputs) else {
+                        return true;
+                    };
+                    if names.iter().any(|name| name.find(joined).is_some()) {
+                        let mut found = lines.read(joined, true);
+                        if is_of_assertions(&text.path) {
+                            found.asserts_by_names();
+                        }
+                        lines.add(found);
+                    }
+                }
+                matches!(lines.of_names(), OfNames::Somebody)
             }
         }
     }

@@ -15,7 +15,7 @@ use super::comments::Keeps;
 use super::functions::NOT_OF_DECLARATIONS;
 use super::rows::{Operand, rows};
 use super::text::is_part;
-use super::tokens::{self, Token};
+use super::tokens::{self, Lexer, Token};
 use crate::cc::classify::{Language, Word};
 use crate::cc::compiler::Family;
 use crate::cc::options::Meaning;
@@ -232,6 +232,8 @@ struct Macro {
     has_nameless: bool,
     /// It asks for the name of a function with all its types.
     says_names: bool,
+    /// It is one only with a parenthesis behind its name.
+    is_called: bool,
     /// What its braces and the like make of what stands around it.
     shape: Shape,
     /// It may give a function another name than the one that it is declared by.
@@ -257,13 +259,31 @@ pub struct TextLines {
     macros: Vec<Macro>,
     undefined: BTreeSet<u64>,
     of_calls: bool,
-    /// Words outside of definitions, and what would have to be undefined for them to count.
-    words: BTreeSet<(u64, Option<u64>)>,
+    /// Words outside of definitions.
+    words: BTreeSet<Used>,
     has_nameless: bool,
     /// It may give a function another name than the one that it is declared by.
     renames: bool,
     /// It asks for the names of functions with all their types, itself and not by a macro.
     says_names: bool,
+}
+
+/// A word outside of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Used {
+    word: u64,
+    /// What would have to be undefined for it to count.
+    unless: Option<u64>,
+    /// Never is there a parenthesis behind it, whatever macros make of what stands there.
+    is_uncalled: bool,
+}
+
+/// Macros that lead to what is looked for, as hashes of their names.
+#[derive(Debug, Default)]
+struct Leading {
+    all: FxHashSet<u64>,
+    /// Those that are none without a parenthesis.
+    called: FxHashSet<u64>,
 }
 
 /// Macros that may make something else of what they stand in, by their names.
@@ -384,6 +404,17 @@ impl Lines {
         }
     }
 
+    /// Reads a text in which no word goes on in the next line.
+    pub fn read(&self, joined: &[u8], counts: bool) -> TextLines {
+        let mut reading = self.begin(joined, counts);
+        let mut lexer = Lexer::new(joined);
+        let mut line = Vec::new();
+        while lexer.line(&mut line) {
+            reading.read(&line);
+        }
+        reading.end()
+    }
+
     /// Adds what was found in a text.
     pub fn add(&mut self, found: TextLines) -> TextNumber {
         self.texts.push(found);
@@ -393,18 +424,23 @@ impl Lines {
     /// The macros of all texts, whatever is defined; `None` if some function may have another name than the one that it is declared by.
     pub fn reaching(&self) -> Option<Reaching<'_>> {
         let macros: Vec<&Macro> = self.texts.iter().flat_map(|text| &text.macros).collect();
-        let named = |found: &FxHashSet<u64>| {
+        let named = |found: &Leading| {
             let names = macros.iter().map(|it| &it.name[..]);
-            names.filter(|name| found.contains(&hash(name))).collect()
+            names
+                .filter(|name| found.all.contains(&hash(name)))
+                .collect()
         };
         let users = users(&macros);
+        let pieces = self.pieces(&macros);
         if self.renames(&macros, &users) {
             return None;
         }
-        let of_declarations = leading(&macros, &users, NOT_OF_DECLARATIONS, |it| {
+        let of_declarations = leading(&macros, &users, Some(&pieces), NOT_OF_DECLARATIONS, |it| {
             it.shape != Shape::Plain
         });
-        let of_bodies = leading(&macros, &users, REACHING_OUT, |it| it.shape == Shape::Open);
+        let of_bodies = leading(&macros, &users, Some(&pieces), REACHING_OUT, |it| {
+            it.shape == Shape::Open
+        });
         Some(Reaching {
             all: macros.iter().map(|it| &it.name[..]).collect(),
             of_declarations: named(&of_declarations),
@@ -425,7 +461,7 @@ impl Lines {
             }
         }
         let words: FxHashSet<u64> = (self.texts.iter())
-            .flat_map(|text| text.words.iter().map(|(word, _)| *word))
+            .flat_map(|text| text.words.iter().map(|used| used.word))
             .collect();
         // (`_` is a word of many sources.)
         let ends = |name: &[u8]| 3.min(name.len())..=name.len();
@@ -439,11 +475,12 @@ impl Lines {
         let is_of_calls = self.texts.iter().any(|text| text.of_calls);
         let macros = self.macros(&undefined);
         let users = users(&macros);
-        let of_lines = leading(&macros, &users, &[LINE], |_| false);
+        let pieces = self.pieces(&macros);
+        let of_lines = leading(&macros, &users, Some(&pieces), &[LINE], |_| false);
         let names_places = self.given.names_places && tells_places;
         let of_nameless = match names_places {
-            true => leading(&macros, &users, &[], |it| it.has_nameless),
-            false => FxHashSet::default(),
+            true => leading(&macros, &users, Some(&pieces), &[], |it| it.has_nameless),
+            false => Leading::default(),
         };
         let matters = |text: &TextLines| {
             is_of_calls
@@ -462,13 +499,21 @@ impl Lines {
     pub fn of_names(&self) -> OfNames<'_> {
         let undefined = self.undefined();
         let macros = self.macros(&undefined);
-        let leading = leading(&macros, &users(&macros), &[], |it| it.says_names);
-        let says = |text: &TextLines| text.says_names || text.uses(&leading, &undefined);
+        let users = users(&macros);
+        let leading = |pieces| leading(&macros, &users, pieces, &[], |it| it.says_names);
+        let pieces = self.pieces(&macros);
+        let of_texts = leading(Some(&pieces));
+        let says = |text: &TextLines| text.says_names || text.uses(&of_texts, &undefined);
         if self.texts.iter().any(says) {
             return OfNames::Somebody;
         }
+        let of_others = leading(None).all;
         let names = macros.iter().map(|it| &it.name[..]);
-        OfNames::Users(names.filter(|name| leading.contains(&hash(name))).collect())
+        OfNames::Users(
+            names
+                .filter(|name| of_others.contains(&hash(name)))
+                .collect(),
+        )
     }
 
     /// What a text undefines that would else be defined for good.
@@ -476,6 +521,16 @@ impl Lines {
         let texts = self.texts.iter();
         texts
             .flat_map(|text| text.undefined.iter().copied())
+            .collect()
+    }
+
+    /// What macros may be put together of, where a text that counts uses one: words of such texts, and of definitions.
+    fn pieces(&self, macros: &[&Macro]) -> FxHashSet<u64> {
+        let of_texts = self.texts.iter().flat_map(|text| &text.words);
+        let of_macros = macros.iter().flat_map(|it| &it.words);
+        (of_texts.map(|used| used.word))
+            .chain(of_macros.copied())
+            .chain(OF_COMPILERS.iter().map(|word| hash(word)))
             .collect()
     }
 
@@ -500,10 +555,13 @@ impl TextLines {
         }
     }
 
-    /// Whether it has one of these words outside of definitions, if it is a text that counts.
-    fn uses(&self, words: &FxHashSet<u64>, undefined: &FxHashSet<u64>) -> bool {
-        let mut own = self.words.iter();
-        own.any(|(word, unless)| words.contains(word) && counts(*unless, undefined))
+    /// Whether it uses one of these outside of definitions, if it is a text that counts.
+    fn uses(&self, macros: &Leading, undefined: &FxHashSet<u64>) -> bool {
+        self.words.iter().any(|used| {
+            macros.all.contains(&used.word)
+                && !(used.is_uncalled && macros.called.contains(&used.word))
+                && counts(used.unless, undefined)
+        })
     }
 }
 
@@ -536,11 +594,11 @@ impl Reading<'_> {
             [Token::Other(b'#'), Token::Word(name), rest @ ..] => {
                 self.conditional(name, rest);
                 // (What is asked behind a part that is left out is asked all the same.)
-                self.use_words(rest, unless.filter(|_| !name.starts_with(b"el")));
+                self.use_words(rest, unless.filter(|_| !name.starts_with(b"el")), false);
                 self.found.renames |= self.counts && renames(rest);
             }
             _ => {
-                self.use_words(line, unless);
+                self.use_words(line, unless, true);
                 if self.counts && self.given.names_places {
                     self.found.has_nameless |= has_nameless(&self.last, line);
                     self.last = match line.last() {
@@ -610,20 +668,100 @@ impl Reading<'_> {
             rows,
             has_nameless: self.given.names_places && has_nameless(b"", body),
             says_names: words_are_of_names(body),
+            is_called: is_called(from_name),
             shape: shape(body),
             renames: renames(body),
             unless,
         });
     }
 
-    fn use_words(&mut self, line: &[Token<'_>], unless: Option<u64>) {
+    /// `is_code`: it is no directive.
+    fn use_words(&mut self, line: &[Token<'_>], unless: Option<u64>, is_code: bool) {
         self.found.of_calls |= words_are_of_calls(line);
         self.found.says_names |= words_are_of_names(line);
-        if self.counts {
-            self.found.renames |= renames(line);
-            (self.found.words).extend(words(line).map(|word| (hash(word), unless)));
+        if !self.counts {
+            return;
+        }
+        self.found.renames |= renames(line);
+        for (at, token) in line.iter().enumerate() {
+            if let Token::Word(word) = token
+                && !word[0].is_ascii_digit()
+            {
+                self.found.words.insert(Used {
+                    word: hash(word),
+                    unless,
+                    is_uncalled: is_code && is_uncalled(line.get(at + 1)),
+                });
+            }
         }
     }
+}
+
+/// Whether what stands behind a word keeps parentheses from it. (Behind a word there may be one when that is gone, and the end of a line or of
+/// what a macro is given is not the end.)
+fn is_uncalled(next: Option<&Token<'_>>) -> bool {
+    match next {
+        Some(Token::Other(byte)) => !matches!(byte, b'(' | b')' | b',' | b'#' | b'\\'),
+        Some(Token::Literal(..)) => true,
+        Some(Token::Word(_) | Token::Paste) | None => false,
+    }
+}
+
+/// Whether a definition is one with parameters: between its name and the first of them there is a parenthesis, and nothing else. (That there
+/// are such is not seen if a blank stands before the first, or if there is none.)
+fn is_called(from_name: &[Token<'_>]) -> bool {
+    match from_name {
+        [
+            Token::Word(name),
+            Token::Other(b'('),
+            Token::Word(parameter),
+            ..,
+        ] => parameter.as_ptr() == name.as_ptr().wrapping_add(name.len() + 1),
+        _ => false,
+    }
+}
+
+/// Words in what compilers define by themselves, of which something might be put together. (Numbers always may.)
+const OF_COMPILERS: &[&[u8]] = &[
+    b"_Nonnull",
+    b"_Nullable",
+    b"_Null_unspecified",
+    b"__ORDER_LITTLE_ENDIAN__",
+    b"__attribute__",
+    b"address_space",
+    b"char",
+    b"double",
+    b"float",
+    b"int",
+    b"long",
+    b"objc_gc",
+    b"short",
+    b"signed",
+    b"unsigned",
+    b"F",
+    b"L",
+    b"LL",
+    b"U",
+    b"UL",
+    b"ULL",
+    b"f",
+    b"l",
+    b"u",
+];
+
+/// Whether a name may be put together of these words, and of numbers. (Who has the whole name uses it without that, or leads to it.)
+fn may_be_made_of(name: &[u8], pieces: &FxHashSet<u64>) -> bool {
+    // From where on the rest may be.
+    let mut may = vec![false; name.len() + 1];
+    may[name.len()] = true;
+    for start in (0..name.len()).rev() {
+        let is_piece = |piece: &[u8]| {
+            piece.len() < name.len() && (piece[0].is_ascii_digit() || pieces.contains(&hash(piece)))
+        };
+        let mut ends = start + 1..=name.len();
+        may[start] = ends.any(|end| may[end] && is_piece(&name[start..end]));
+    }
+    may[0]
 }
 
 /// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`](super::functions::NOT_OF_BODIES) without statements in assembly, which do not.
@@ -704,14 +842,17 @@ fn users(macros: &[&Macro]) -> Users {
     users
 }
 
-/// The names that lead to one of `names`, or to a macro that is such by itself; all as hashes.
+/// The macros that lead to one of `names`, or to a macro that is such by itself. `pieces`: what names may be put together of, where
+/// that is known.
 fn leading(
     macros: &[&Macro],
     users: &Users,
+    pieces: Option<&FxHashSet<u64>>,
     names: &[&[u8]],
     is_such: impl Fn(&Macro) -> bool,
-) -> FxHashSet<u64> {
+) -> Leading {
     let mut found: FxHashSet<u64> = names.iter().map(|name| hash(name)).collect();
+    let seeds = found.clone();
     let mut todo: Vec<u64> = found.iter().copied().collect();
     // Those that were found, of which it was not looked yet which macros may put them together.
     let mut fresh: Vec<&[u8]> = names.to_vec();
@@ -738,7 +879,8 @@ fn leading(
         }
         // What may be put together is one of them, too.
         parts.retain(|it| !found.contains(&hash(&it.name)));
-        let names = std::mem::take(&mut fresh);
+        let mut names = std::mem::take(&mut fresh);
+        names.retain(|name| pieces.is_none_or(|pieces| may_be_made_of(name, pieces)));
         for it in &parts {
             let may_be = |[first, last]: &[Operand; 2]| {
                 names.iter().any(|name| {
@@ -752,7 +894,14 @@ fn leading(
             }
         }
         if todo.is_empty() {
-            return found;
+            let mut called: FxHashSet<u64> = (macros.iter().filter(|it| it.is_called))
+                .map(|it| hash(&it.name))
+                .collect();
+            for it in macros.iter().filter(|it| !it.is_called) {
+                called.remove(&hash(&it.name));
+            }
+            called.retain(|name| found.contains(name) && !seeds.contains(name));
+            return Leading { all: found, called };
         }
     }
 }
@@ -834,7 +983,6 @@ fn has_nameless(last: &[u8], line: &[Token<'_>]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::Lexer;
     use super::*;
     use crate::cc::classify::{Action, classify};
     use std::ffi::OsString;
@@ -890,24 +1038,13 @@ mod tests {
         }
     }
 
-    /// Reads a text.
-    fn read(lines: &Lines, text: &str, counts: bool) -> TextLines {
-        let mut reading = lines.begin(text.as_bytes(), counts);
-        let mut lexer = Lexer::new(text.as_bytes());
-        let mut line = Vec::new();
-        while lexer.line(&mut line) {
-            reading.read(&line);
-        }
-        reading.end()
-    }
-
     /// Whether the lines of the last of these texts matter.
     fn matters(family: Family, options: &str, texts: &[&str]) -> bool {
         let words = of(family, &format!("{options} -c a.cc"));
         let mut lines = Lines::new(&words, family, Language::Cxx);
         let mut last = None;
         for text in texts {
-            let found = read(&lines, text, true);
+            let found = lines.read(text.as_bytes(), true);
             last = Some(lines.add(found));
         }
         lines.keep(true)[last.expect("a text").index()] == Keeps::Places
@@ -934,7 +1071,18 @@ mod tests {
         for text in [
             "int x = __LINE__;",
             "#define A B\n#define B __LINE__\nint x = A;",
-            "#define CAT(a, b) a##b\nint CAT(x, y);",
+            "#define CAT(a, b) a##b\nint x = CAT(__LI, NE__);",
+            "#define CAT(a, b) a##b\n#define F CAT(__LI, NE__)\nint x = F;",
+            "#define CAT(a, b) a##b\n#define L1a __LINE__\nint x = CAT(L, 1a);",
+            "#define CAT(a, b) a##b\n#define FAIL __LINE__\nint x = CAT(FAI, L), y = CAT(FAIL,);",
+            "#define CAT(a, b) a##b\n#define FAIL __LINE__\nint x = CAT(CAT(FA, I), L);",
+            "#define C(c) c##L\n#define FAIL __LINE__\n#define M C(FAI)\nint x = M;",
+            "#define L(x) __LINE__ + x\n#define F(x) x\nint x = F(L)(1);",
+            "#define L(x) __LINE__ + x\nint x = L\n(1);",
+            "#define L(x) __LINE__ + x\n#define A(x, y) x y\nint x = A(L, (1));",
+            "#define L(x) __LINE__ + x\n#define P (1)\n#define F(x) G(x)\n#define G(x) x\nint x = F(L P);",
+            "#define L (x) + __LINE__\nint y = L;",
+            "#define L(x) __LINE__ + x\n#undef L\n#define L __LINE__\nint y = L;",
             "#define LOG_INFO __LINE__\n#define LOG(level) LOG_##level\nint x = LOG(INFO);",
             "#if __LINE__ > 5\n#endif",
             "#ifdef NDEBUG\n#elif __LINE__\n#endif",
@@ -951,6 +1099,11 @@ mod tests {
             "#if !defined(NDEBUG)\nint x = __LINE__;\n#else\nint y;\n#endif",
             "#if defined NDEBUG\n#if X\n#endif\n#else\nint x = __LINE__;\n#endif",
             "void f(int line);",
+            // What nothing is there to put together of.
+            "#define CAT(a, b) a##b\n#define FAIL __LINE__\nint CAT(x, y);",
+            "#define C(c) c##L\n#define FAIL __LINE__\n#define M C(5)\nlong x = M;",
+            // What is no macro without a parenthesis.
+            "#define COVER(x) f(x, __LINE__)\nenum { COVER = 1 }; int x = y.COVER; char *z = COVER \"\";",
         ] {
             assert!(!matters(Family::Gcc, "-DNDEBUG", &[text]), "{text}");
         }
@@ -964,7 +1117,7 @@ mod tests {
         let words = of(Family::Clang, &format!("{options} -c a.cc"));
         let mut lines = Lines::new(&words, Family::Clang, Language::Cxx);
         for (text, counts) in texts {
-            let found = read(&lines, text, *counts);
+            let found = lines.read(text.as_bytes(), *counts);
             lines.add(found);
         }
         match lines.of_names() {
@@ -1033,10 +1186,10 @@ mod tests {
             #define assert(x) ((x) ? 0 : fail(#x, FUNCTION))\n";
         let words = of(Family::Clang, "-c a.cc");
         let mut lines = Lines::new(&words, Family::Clang, Language::Cxx);
-        let mut found = read(&lines, ASSERT, false);
+        let mut found = lines.read(ASSERT.as_bytes(), false);
         found.asserts_by_names();
         lines.add(found);
-        let user = read(&lines, "void f(int x) { assert(x); }\n", true);
+        let user = lines.read("void f(int x) { assert(x); }\n".as_bytes(), true);
         lines.add(user);
         assert!(matches!(lines.of_names(), OfNames::Users(names) if names.is_empty()));
     }
