@@ -173,6 +173,25 @@ fn templates_that_do_something() {
     assert!(pair.edited(header, "int bb();\n", ("touch(5)", "touch(77)")));
 }
 
+/// What an attribute has called at the start is so in each source that instantiates it, be it that source's own macro that says so.
+#[test]
+fn templates_that_are_called_at_the_start() {
+    let pair = pair!("a.cc");
+    let header = "#ifndef FIRST\n#define FIRST 1\n#ifndef ATTR\n#define ATTR\n#endif\n\
+        int say();\ntemplate <class T> ATTR void reg() { say(); }\n\
+        inline int first() { return sizeof(reg<int>(), 1); }\n#endif\n";
+    let edit = ("sizeof(reg<int>(), 1)", "(reg<int>(), 1)");
+    let other = "int bb() { return 1; }\n";
+    assert!(pair.edited(header, other, edit));
+    let called = header.replace(
+        "int say",
+        "#undef ATTR\n#define ATTR __attribute__((constructor))\nint say",
+    );
+    assert!(!pair.edited(&called, other, edit));
+    let stays = header.replace("ATTR void", "[[gnu::used]] void");
+    assert!(!pair.edited(&stays, other, edit));
+}
+
 #[test]
 fn what_redeclares_with_attributes() {
     let pair = pair!("a.c");
@@ -183,6 +202,11 @@ fn what_redeclares_with_attributes() {
         "_Noreturn void g(int); void h",
         "void g(int); _Noreturn void h",
     );
+    assert!(!pair.edited(header, other, edit));
+    let header = "#ifndef FIRST\n#define FIRST 1\nint before;\nint g(int);\n\
+        static inline int f(int x) { [[maybe_unused, gnu::visibility(\"hidden\")]] int g(int x); return x + g(x); }\n#endif\n";
+    let other = "int bb(int x) { return g(1) + x; }\n";
+    let edit = (", gnu::visibility(\"hidden\")", "");
     assert!(!pair.edited(header, other, edit));
 }
 

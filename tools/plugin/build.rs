@@ -7,12 +7,14 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
+const SOURCES: [&str; 3] = ["src/assembly.cpp", "src/passes.cpp", "src/walk.cpp"];
+
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(llvm19)");
     println!("cargo:rerun-if-env-changed=LLVM_CONFIG_19");
-    println!("cargo:rerun-if-changed=src/walk.cpp");
-    println!("cargo:rerun-if-changed=src/walk.h");
-    println!("cargo:rerun-if-changed=src/passes.cpp");
+    for file in SOURCES.iter().chain(&["src/assembly.h", "src/walk.h"]) {
+        println!("cargo:rerun-if-changed={file}");
+    }
     match headers() {
         Ok(include) => {
             cc::Build::new()
@@ -30,8 +32,7 @@ fn main() {
                 .flag("-Wno-comment")
                 .debug(false)
                 .opt_level(2)
-                .file("src/walk.cpp")
-                .file("src/passes.cpp")
+                .files(SOURCES)
                 .compile("repo_plugin_walk");
             println!("cargo:rustc-cfg=llvm19");
         }

@@ -203,16 +203,15 @@ struct StartPass : PassInfoMixin<StartPass> {
     StringRef unit_name(unit, unit_size);
     repo::Promoted promoted;
     // Nothing is pruned of what has these, and then nothing need be renamed.
-    bool pruneable = module.getModuleInlineAsm().empty() &&
-                     !module.getNamedMetadata("llvm.dbg.cu") && !module.getProfileSummary(false);
-    if (promotes && pruneable)
+    const char *whole = repo::whole(module);
+    if (promotes && !whole)
       promoted = repo::promote(module, speed, unit_name);
     for (auto &entry : promoted)
       state->promoted.insert(entry.first);
     repo::Sealed sealed;
-    if (promotes && pruneable)
+    if (promotes && !whole)
       sealed = repo::sealed(module, speed, size);
-    state->walk = repo::walk(module, speed, size, unit_name, promoted, sealed);
+    state->walk = repo::walk(module, speed, size, unit_name, promoted, sealed, whole);
     size_t count = state->walk.values.size();
     state->actions.assign(count, REPO_COMPILE);
     RepoModule view = state->walk.module();
@@ -285,8 +284,8 @@ struct LatePass : PassInfoMixin<LatePass> {
         }
       }
       auto *variable = dyn_cast<GlobalVariable>(value);
-      if (variable && variable->isConstant()) {
-        // Its loads may be folded until code is selected.
+      if (variable && variable->isConstant() && !variable->isInterposable()) {
+        // Its loads may be folded until code is selected. (Of what another file may define otherwise none is.)
         variable->setComdat(nullptr);
         variable->setLinkage(GlobalValue::AvailableExternallyLinkage);
         continue;

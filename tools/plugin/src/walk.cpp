@@ -4,6 +4,7 @@
 // left out is left out on purpose: names of locals, line positions, the order of definitions, and use lists.
 
 #include "walk.h"
+#include "assembly.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallString.h"
@@ -929,6 +930,20 @@ bool is_only_read(const Value &value, unsigned depth = 0) {
   return true;
 }
 
+/// Whether anything is done with its address but to call what is there, to load and to store.
+bool has_address(const Value &value, unsigned depth = 0) {
+  return depth > 8 || any_of(value.uses(), [&](const Use &use) {
+    const User *user = use.getUser();
+    if (auto *call = dyn_cast<CallBase>(user))
+      return !call->isCallee(&use);
+    if (isa<LoadInst>(user))
+      return false;
+    if (auto *store = dyn_cast<StoreInst>(user))
+      return store->getValueOperand() == use.get();
+    return !(isa<GEPOperator>(user) || isa<BitCastOperator>(user)) || has_address(*user, depth + 1);
+  });
+}
+
 bool is_tls_companion(StringRef name) {
   return name.starts_with("_ZTW") || name.starts_with("_ZTH") || name.starts_with("__tls_");
 }
@@ -1062,6 +1077,7 @@ Sealed sealed(Module &module, unsigned level, unsigned size_level) {
                              comdat->getSelectionKind() != Comdat::Any);
     if (function.isDeclaration() || function.hasLocalLinkage() ||
         function.hasAvailableExternallyLinkage() || barred.contains(&function) || by_name ||
+        GlobalValue::isInterposableLinkage(function.getLinkage()) ||
         shares || function.hasFnAttribute(Attribute::AlwaysInline) ||
         any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
       continue;
@@ -1140,6 +1156,16 @@ static bool tells_places(const Module &module) {
   return false;
 }
 
+const char *whole(const Module &module) {
+  if (!module.getModuleInlineAsm().empty())
+    return "file-level assembly";
+  if (module.getNamedMetadata("llvm.dbg.cu"))
+    return "debug information";
+  if (module.getProfileSummary(false))
+    return "a profile";
+  return beside_functions(module);
+}
+
 Walk names(Module &module) {
   Walk result;
   result.has_unasked = has_unasked(module, marked(module));
@@ -1164,7 +1190,7 @@ Walk names(Module &module) {
 }
 
 Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
-          const Promoted &promoted, const Sealed &sealed) {
+          const Promoted &promoted, const Sealed &sealed, const char *whole) {
   Walk result;
   result.level = level;
   Walker walker(module, level, unit, sealed);
@@ -1192,12 +1218,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   result.tells_places = tells_places(module);
 
   result.environment = walker.environment(size_level);
-  if (!module.getModuleInlineAsm().empty())
-    result.whole = "file-level assembly";
-  else if (module.getNamedMetadata("llvm.dbg.cu"))
-    result.whole = "debug information";
-  else if (module.getProfileSummary(false))
-    result.whole = "a profile";
+  result.whole = whole;
   // By these names the optimizer may come to call what nobody calls as yet.
   const Triple triple(module.getTargetTriple());
   const TargetLibraryInfoImpl library(triple);
@@ -1265,6 +1286,9 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
       never("a common symbol");
     else if (value.hasAppendingLinkage())
       never("a list");
+    else if (GlobalValue::isInterposableLinkage(value.getLinkage()) && has_address(value))
+      // Of a declaration the optimizer takes for granted that it is nowhere else where something else is.
+      never("another file may define it, and its address is used");
     else if (value.hasLocalLinkage())
       definition.reason = "internal";
 

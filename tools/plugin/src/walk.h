@@ -158,11 +158,14 @@ using Promoted = std::vector<std::pair<llvm::GlobalValue *, std::string>>;
 /// Functions whose users see a declaration.
 using Sealed = llvm::SmallPtrSet<const llvm::GlobalValue *, 32>;
 
+/// Why nothing of a module can be taken from the repository, as far as that can be told before its definitions are looked at; or null.
+const char *whole(const llvm::Module &module);
 Promoted promote(llvm::Module &module, unsigned level, llvm::StringRef unit);
 Sealed sealed(llvm::Module &module, unsigned level, unsigned size_level);
 /// What the definitions of a module are called, and what there is to be known of it beside.
 Walk names(llvm::Module &module);
+/// `whole`: what the function of this name has said, when the module was as it is in the source.
 Walk walk(llvm::Module &module, unsigned level, unsigned size_level, llvm::StringRef unit,
-          const Promoted &promoted, const Sealed &sealed);
+          const Promoted &promoted, const Sealed &sealed, const char *whole);
 
 } // namespace repo

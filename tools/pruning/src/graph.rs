@@ -181,7 +181,7 @@ impl Module {
             }
         }
         let mut surroundings =
-            Hasher::new_derive_key("program-repository definition environment 1");
+            Hasher::new_derive_key("program-repository definition environment 2");
         for part in [environment, &self.environment] {
             surroundings.update(&(part.len() as u64).to_le_bytes());
             surroundings.update(part);

@@ -31,7 +31,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 /// Of what counts as a body: the version in conditions (SPEC.md, section 27).
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// A function that is defined in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +78,10 @@ pub struct Outline {
     lines: u32,
     /// It may define a template that does something by being instantiated ([`effects`]).
     pub has_effects: bool,
+    /// It may define a macro that makes such a one of any template.
+    pub gives_effects: bool,
+    /// It may have templates.
+    pub has_templates: bool,
 }
 
 /// Words that mean the same wherever they stand: those that bodies are made of.
@@ -177,6 +181,8 @@ impl Outline {
             words: words.all,
             lines: lines.at(text, text.len()),
             has_effects: effects::may_be_in(text, &items),
+            gives_effects: effects::may_be_given_by(text, &items),
+            has_templates: memchr::memmem::find(text, b"template").is_some(),
         })
     }
 

@@ -10,6 +10,7 @@ use super::assembly::Assembly;
 use super::bodies::Outline;
 use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::{self, Keeps};
+use super::effects;
 use super::emitted::{self, Emitted};
 use super::inputs::{self, Inputs, Listing, State};
 use super::lines::{Care, Lines, OfNames, TextNumber};
@@ -595,12 +596,22 @@ impl Finder<'_> {
         }
         if let (Some(emitted), Some(lines), Some(outlines)) = (emitted, &self.lines, outlines)
             && outlines.iter().any(|text| !text.bodies.is_empty())
-            && !outlines.iter().any(|text| text.has_effects)
+            && !self.have_effects(&outlines)
             && let Some(reaching) = lines.reaching()
         {
             let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);
         }
+    }
+
+    /// Whether a template may do something by being instantiated.
+    fn have_effects(&self, texts: &[Outline]) -> bool {
+        let are_given = || {
+            texts.iter().any(|text| text.gives_effects)
+                || (self.question.macros.iter()).any(|text| effects::are_given_by_macro(text))
+        };
+        texts.iter().any(|text| text.has_effects)
+            || (texts.iter().any(|text| text.has_templates) && are_given())
     }
 
     /// Whether a source may have this word.

@@ -1,5 +1,5 @@
 //! Templates that do something by being instantiated, whoever asks for that: a variable that is initialized when the program starts, be it a template itself, a
-//! member of one, or (`inline static`) within one.
+//! member of one, or (`inline static`) within one; and what an attribute has called at the start or at the end, or stay though nobody uses it.
 //!
 //! Where a source has such, a body of a function matters though no code is made of it: another body may instantiate what the one before did not. Only tokens are looked at, and
 //! what can be told from a function or a type only by knowing what its words are counts as such a variable. A macro that makes all of one but its template's head is not seen.
@@ -14,6 +14,12 @@ pub fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
     }
     if items.is_empty() {
         return true;
+    }
+    if mentions_effects(text) {
+        let tokens: Vec<Token<'_>> = items.iter().filter_map(Item::token).collect();
+        if has_effects_by_attributes(&tokens) {
+            return true;
+        }
     }
     let mut declaration: Vec<Token<'_>> = Vec::new();
     for item in items {
@@ -34,6 +40,65 @@ pub fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
         }
     }
     false
+}
+
+/// Whether a text, of these items, may define a macro for an attribute of such templates, which may be another text's.
+pub fn may_be_given_by(text: &[u8], items: &[Item<'_>]) -> bool {
+    mentions_effects(text)
+        && (items.is_empty()
+            || items.iter().any(|item| match item {
+                Item::Directive(line) => has_effects_by_attributes(line),
+                Item::Token(..) => false,
+            }))
+}
+
+/// Whether the text of a macro may give something such an attribute.
+pub fn are_given_by_macro(text: &[u8]) -> bool {
+    mentions_effects(text)
+}
+
+/// Attributes for what is called at the start or at the end, or stays though nobody uses it.
+const WITH_EFFECTS: &[&[u8]] = &[
+    b"__attribute_used__",
+    b"__constructor__",
+    b"__destructor__",
+    b"__init_priority__",
+    b"__retain__",
+    b"__used__",
+    b"constructor",
+    b"destructor",
+    b"init_priority",
+    b"retain",
+    b"used",
+];
+
+fn mentions_effects(text: &[u8]) -> bool {
+    let parts = [&b"structor"[..], b"init_priority", b"retain", b"used"];
+    (parts.into_iter()).any(|part| memchr::memmem::find(text, part).is_some())
+}
+
+/// Whether one of these attributes is among the tokens.
+fn has_effects_by_attributes(tokens: &[Token<'_>]) -> bool {
+    let is = |at: usize, sign: u8| tokens.get(at) == Some(&Token::Other(sign));
+    tokens.iter().enumerate().any(|(at, token)| {
+        let (open, close) = match token {
+            Token::Word(b"__attribute_used__") => return true,
+            Token::Word(b"__attribute__" | b"__attribute") => (b'(', b')'),
+            Token::Other(b'[') if is(at + 1, b'[') => (b'[', b']'),
+            _ => return false,
+        };
+        let mut depth = 0_usize;
+        let inside = tokens[at..].iter().skip(usize::from(open == b'('));
+        let mut inside = inside.take_while(|token| {
+            match token {
+                Token::Other(byte) if *byte == open => depth += 1,
+                Token::Other(byte) if *byte == close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth > 0
+        });
+        inside.any(|token| matches!(token, Token::Word(word) if WITH_EFFECTS.contains(word)))
+    })
 }
 
 /// Words of declarations that define no such variable.
@@ -138,6 +203,9 @@ mod tests {
             "template <class T> struct S { static inline Reg v; };",
             "#define REG(T) template <> int Reg<T>::v = side();\ntemplate <class T> struct Reg;",
             "namespace a { template <class T, class U = int> int Reg<T>::v = side(); }",
+            "template <class T> __attribute__((constructor)) void reg() { say(); }",
+            "template <class T> __attribute__((noinline, used)) void reg() { say(); }",
+            "template <class T> struct S { [[gnu::used]] void f() {} };",
         ] {
             assert!(may(text), "{text}");
         }
@@ -153,6 +221,25 @@ mod tests {
             "template <class T> const int S<T>::k;",
             "template class S<int>;\nextern template class S<long>;\ntemplate int f<int>(int);",
             "template <class T, int N = 3> enable_if_t<N == 3, T> f(T) { return 1; }",
+            "template <class T> __attribute__((noinline)) void reg(int used) { say(used); }",
+            "template <class T> [[nodiscard]] int a(int retain) { return b[used[1]]; }",
+        ] {
+            assert!(!may(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn macros_for_templates_that_do_something() {
+        let may = |text: &str| may_be_given_by(text.as_bytes(), &items(text.as_bytes()));
+        for text in [
+            "#define ATTR __attribute__((constructor))\nint x;",
+            "#define ATTR(x) [[gnu::used]] x\nint x;",
+        ] {
+            assert!(may(text), "{text}");
+        }
+        for text in [
+            "__attribute__((constructor)) void f() {}\n#define ATTR __attribute__((noinline))\n",
+            "#define ATTR(used) __attribute__((noinline)) used\nint x;",
         ] {
             assert!(!may(text), "{text}");
         }

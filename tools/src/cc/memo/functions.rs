@@ -380,7 +380,9 @@ impl<'t> Finder<'_, 't> {
                 // An attribute.
                 Token::Other(b'[') if self.token(at + 1) == Some(Token::Other(b'[')) => {
                     let is_inner = |token| matches!(token, Some(Token::Word(word)) if INNER_ATTRIBUTES.contains(&word));
-                    reaches_out |= !is_inner(self.token(at + 2));
+                    let is_only =
+                        [3, 4].map(|after| self.token(at + after)) == [Some(Token::Other(b']')); 2];
+                    reaches_out |= !is_inner(self.token(at + 2)) || !is_only;
                 }
                 Token::Paste | Token::Other(b'#' | b'\\') => return Err(Lost),
                 _ => {}
@@ -738,6 +740,10 @@ mod tests {
             (
                 "struct [[using gnu: packed]] A { int f() { [[maybe_unused]] int x = 1; } };\n",
                 &["f"],
+            ),
+            (
+                "int f() { [[maybe_unused, gnu::visibility(\"hidden\")]] int g(); }\nint h() { [[maybe_unused]] int x; }\n",
+                &["h"],
             ),
             (
                 "struct A __final { int f() {} int x;\n#include \"more.inc\"\nint y; int g() {} };\n",
