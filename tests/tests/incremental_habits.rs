@@ -93,6 +93,37 @@ fn members_of_archives_change_come_and_go() {
     run(&mut place.scratch.command(place.scratch.join("a"))).code(7);
 }
 
+/// How large a common symbol is, and where, all files say together. Who has none is linked again without them.
+#[test]
+fn common_symbols() {
+    for tickets in [false, true] {
+        let Some(place) = Place::new() else { return };
+        let of_c = ["-x", "c", "-fcommon"];
+        let main = |value: i32| {
+            let text = "int order; int f(void); extern int size; int size;\n\
+                int main(void) { return order + size + f() + ";
+            place.compile("main", &format!("{text}{value}; }}"), &of_c, tickets);
+        };
+        let other = |value: i32| {
+            let text = format!("extern int order; int f(void) {{ return order + {value}; }}");
+            place.compile("f", &text, &of_c, tickets);
+        };
+        main(0);
+        other(1);
+        settle();
+        let words = ["main.o", "f.o"];
+        in_full(&place, &words, "there is no state", 1);
+        for value in 2..4 {
+            other(value);
+            again(&place, &words, 1, value);
+        }
+        main(5);
+        in_full(&place, &words, "in a way of its own", 8);
+        other(4);
+        again(&place, &words, 1, 9);
+    }
+}
+
 #[test]
 fn what_is_written_again_as_it_was_makes_the_output_newer() {
     let Some(place) = Place::new() else { return };

@@ -438,7 +438,11 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
             (is_linked, file::LINKED),
             (input.object().is_some_and(Object::is_ticket), file::TICKET),
             (
-                is_linked && is_alone && !special.contains(&id) && !marks_frames(resolved, id),
+                is_linked
+                    && is_alone
+                    && !special.contains(&id)
+                    && !marks_frames(resolved, id)
+                    && !has_commons(resolved, id),
                 file::ALONE,
             ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
@@ -492,6 +496,13 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
         record.chunks[0] = chunks_start + record.chunks[0] * size_of::<ChunkRecord>() as u64;
     }
     builder.table(Table::Files, &records);
+}
+
+/// Whether a file has a common symbol: how large that is, and where, all files say together.
+fn has_commons(resolved: &Resolved, id: FileId) -> bool {
+    let object = resolved.files.object(id);
+    let mut symbols = (1..object.symbol_count()).filter_map(|index| object.symbol(index));
+    symbols.any(|symbol| symbol.place == Place::Common)
 }
 
 /// Whether a file marks the beginning or the end of all frame descriptions (crtbegin.o, crtend.o): where these are for it
