@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use store::engine::Record;
+use store::engine::{Record, Snapshot};
 use store::program::{ProgramError, Programs};
 use tickets::Ticket;
 use tickets::file::{TicketFile, look_at};
@@ -387,6 +387,8 @@ impl Surveyor<'_, '_> {
         let snapshot = self.programs.snapshot();
         match snapshot.get(Index::Compilations.slot(), &ticket.compilation)? {
             Some(record) => Ok(Some(record.address)),
+            // A build has made it since, with its ticket: catching up finds both.
+            None if is_there_by_now(snapshot, &ticket.compilation)? => Ok(None),
             None => {
                 let digest = ticket.compilation;
                 self.warn(
@@ -675,6 +677,12 @@ fn may_have_tickets(path: &Path) -> bool {
         && (start.starts_with(b"!<arch>\n")
             || start.starts_with(b"!<thin>\n")
             || (start.starts_with(b"\x7fELF") && start[16..] == [1, 0]))
+}
+
+/// Whether a compilation has been added since.
+fn is_there_by_now(then: Snapshot<'_>, compilation: &Digest) -> Result<bool> {
+    let now = then.store().snapshot()?;
+    Ok(now.get(Index::Compilations.slot(), compilation)?.is_some())
 }
 
 #[cfg(test)]

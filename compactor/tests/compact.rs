@@ -393,3 +393,20 @@ fn files_are_looked_at_again_after_a_long_time() {
     assert!(has(&repository, &kept) && has(&repository, &lost));
     repository.store().verify().expect("good");
 }
+
+/// A build that goes on meanwhile writes tickets of what is younger than what is looked at.
+#[test]
+fn tickets_of_what_was_added_since_are_no_surprise() {
+    let place = Directory::new();
+    let repository = place.repository();
+    let ticket = place.path("a.o");
+    let [old, new] = [b"old", b"new"].map(|name| unit(name, b"\xc3"));
+    add(&repository, &old, Some(&ticket));
+    let programs = repository.programs().expect("a snapshot");
+    add(&repository, &new, Some(&ticket));
+    let survey = compactor::roots::survey(&programs, &wishes(0)).expect("looked at");
+    assert_eq!(survey.warnings, Vec::<String>::new());
+    drop(repository);
+    place.compact(0);
+    assert!(has(&place.repository(), &new));
+}

@@ -173,6 +173,20 @@ fn templates_that_do_something() {
     assert!(pair.edited(header, "int bb();\n", ("touch(5)", "touch(77)")));
 }
 
+/// Of a private member that is not used any more clang warns where it knows all functions of the class, as the source that defines them does.
+#[test]
+fn members_that_are_used_no_more() {
+    let mut pair = pair!("a.cc");
+    pair.options = &["-O1", "-Wall"];
+    let header = "#ifndef FIRST\n#define FIRST 1\nclass A {\npublic:\n  int first(int x) { return x + a_; }\n\
+        int last(int x) { return x - b_; }\n  int more(int y) { return y + b_; }\n  void far();\n\
+        private:\n  int a_, b_;\n};\n#endif\n";
+    let other = "void A::far() {}\n";
+    assert!(!pair.edited(header, other, ("x + a_", "x")));
+    assert!(pair.edited(header, other, ("x + a_", "x + a_ * 2")));
+    assert!(pair.edited(header, other, ("x - b_", "x")));
+}
+
 /// What an attribute has called at the start is so in each source that instantiates it, be it that source's own macro that says so.
 #[test]
 fn templates_that_are_called_at_the_start() {

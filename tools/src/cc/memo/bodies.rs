@@ -74,6 +74,8 @@ pub struct Outline {
     pub bodies: Vec<Body>,
     /// Hashes of all words outside of directives, in the order of their first use.
     pub words: Vec<u64>,
+    /// What may be called so in a class, and is not defined there: places in `words`.
+    members: Vec<u32>,
     /// How many lines it has.
     lines: u32,
     /// It may define a template that does something by being instantiated ([`effects`]).
@@ -146,8 +148,12 @@ impl Outline {
         let mut skeleton = blake3::Hasher::new();
         let mut end = 0;
         let mut bodies = Vec::new();
+        let mut members = Vec::new();
+        let mut behind = 0;
         let mut lines = Lines::default();
         for function in functions::find(&items) {
+            words.of_members(&items[behind..function.open], &mut members);
+            behind = function.close;
             let place = |at: usize| items[at].place();
             let (open, close) = (place(function.open) + 1, place(function.close));
             let inside = &text[open..close];
@@ -175,10 +181,14 @@ impl Outline {
             });
         }
         skeleton.update(&text[end..]);
+        words.of_members(&items[behind..], &mut members);
+        members.sort_unstable();
+        members.dedup();
         Some(Outline {
             skeleton: *skeleton.finalize().as_bytes(),
             bodies,
             words: words.all,
+            members,
             lines: lines.at(text, text.len()),
             has_effects: effects::may_be_in(text, &items),
             gives_effects: effects::may_be_given_by(text, &items),
@@ -225,7 +235,8 @@ impl Outline {
         Some(all)
     }
 
-    /// The bodies that are others in `new`, if that is all that is: and these have no new words. `None` if more is another.
+    /// The bodies that are others in `new`, if that is all that is: and these have no new words, nor is a member of their class used no more
+    /// (clang warns of one that is private, in a source that has all functions of the class). `None` if more is another.
     pub fn others_in<'n>(&self, new: &'n Outline) -> Option<Vec<&'n Body>> {
         if self.skeleton != new.skeleton || self.bodies.len() != new.bodies.len() {
             return None;
@@ -243,12 +254,32 @@ impl Outline {
                 .chain(OF_THE_LANGUAGE.iter().map(|word| shared::hash(word)))
                 .collect();
             let mut words = new.hashes(&new_body.words);
-            if !words.all(|word| known.contains(&word)) {
+            if !words.all(|word| known.contains(&word)) || new.lacks_member(self, old, new_body) {
                 return None;
             }
             others.push(new_body);
         }
         Some(others)
+    }
+
+    /// Whether a body of a class does not use what may be a member of it, as it did before (in `old_text`), nor does any other of the class.
+    fn lacks_member(&self, old_text: &Outline, old: &Body, new: &Body) -> bool {
+        if new.class.is_none() {
+            return false;
+        }
+        let members: FxHashSet<u64> = self.hashes(&self.members).collect();
+        let mut lost: FxHashSet<u64> = (old_text.hashes(&old.words))
+            .filter(|word| members.contains(word))
+            .collect();
+        for body in self.bodies.iter().filter(|body| body.class == new.class) {
+            if lost.is_empty() {
+                break;
+            }
+            for word in self.hashes(&body.words) {
+                lost.remove(&word);
+            }
+        }
+        !lost.is_empty()
     }
 
     /// The hashes of these words.
@@ -338,6 +369,20 @@ impl<'t> Words<'t> {
         self.in_order(tokens)
     }
 
+    /// Adds the words behind which a declaration of a member may end.
+    fn of_members(&mut self, items: &[Item<'t>], members: &mut Vec<u32>) {
+        for pair in items.windows(2) {
+            if let [
+                Item::Token(Token::Word(word), _),
+                Item::Token(Token::Other(byte), _),
+            ] = pair
+                && matches!(byte, b';' | b'=' | b'{' | b'[' | b',' | b':')
+            {
+                members.extend(self.number(word, false));
+            }
+        }
+    }
+
     fn in_order(&mut self, tokens: impl Iterator<Item = (Token<'t>, bool)>) -> Vec<u32> {
         let mut numbers: Vec<u32> = tokens
             .filter_map(|(token, is_exact)| match token {
@@ -416,6 +461,25 @@ mod tests {
         assert_eq!(places("return\n a;"), None);
         let last = old.replacen("return b + x;", "return b;", 1);
         assert_eq!(others(old, &last, Keeps::Places), names(&["g"]));
+    }
+
+    #[test]
+    fn members_of_classes_stay_in_use() {
+        let old = "class A { int f() { return a_ + b; } int g() { return b_; }\nint a_, b_; int c[2];\n\
+            int h(int c) { return c + b_; } };\nclass B { int g() { return a_; } };\nint b;\n";
+        let is_alone = |from: &str, to: &str| {
+            assert!(old.contains(from));
+            others(old, &old.replacen(from, to, 1), Keeps::Order).is_some()
+        };
+        assert!(!is_alone("return a_ + b;", "return b;"));
+        assert!(!is_alone("return a_ + b;", "return a_;"));
+        assert!(is_alone("return a_ + b;", "return a_ - b;"));
+        assert!(is_alone("return b_;", "return 5;"));
+        assert!(is_alone("return c + b_;", "return c;"));
+        assert!(!is_alone(
+            "int h(int c) { return c + b_; }",
+            "int h(int c) { return b_; }"
+        ));
     }
 
     /// Which lines are the same, if only bodies are others.
