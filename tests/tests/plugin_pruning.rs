@@ -871,10 +871,11 @@ fn assembly_that_does_more_than_its_function() {
         (".Lhere: nop", true),
         ("addl $1, counter(%%rip)", true),
         ("call helper", true),
+        ("call named", true),
         ("{nop|.globl here}", true),
     ] {
         let text = format!(
-            "static int counter;\nint other(void);\nstatic __attribute__((noinline)) int helper(int x) {{ return x * 3; }}\n\
+            "static int counter;\nint other(void);\nstatic int under(int) __asm__(\"named\");\nstatic __attribute__((noinline)) int under(int x) {{ return x * 7; }}\nint u(int x) {{ return under(x); }}\nstatic __attribute__((noinline)) int helper(int x) {{ return x * 3; }}\n\
              int f(int x) {{ __asm__ volatile(\"{statement}\" ::: \"memory\"); return helper(x); }}\n\
              int g(int x) {{ return x + counter++ + helper(x); }}\nint h(int x) {{ return x; }}\n"
         );

@@ -3,7 +3,8 @@
 // LLVM knows nothing of what is in a statement of assembly. As a rule that is instructions, which go where the function goes. But a directive may put
 // something elsewhere (`.pushsection`, as probes and tables of exceptions do), or define a symbol; and an operand may be a name of
 // something in this file. Whoever inlines the function does the same. So the text is read statement by statement, and what is
-// not certain to stay in its place is named; what is quoted, and all macros, are not certain.
+// not certain to stay in its place is named; what is quoted, and all macros, are not certain. Nor is it certain what a name is that an operand
+// is a part of, or what a private symbol is called, or will be.
 
 #include "assembly.h"
 #include "llvm/ADT/DenseSet.h"
@@ -85,7 +86,7 @@ bool stays(StringRef statement) {
 
 /// Whether all that this assembly makes is where it stands.
 bool stays_in_place(StringRef assembly) {
-  if (assembly.contains('"'))
+  if (assembly.find_first_of("\"'\r\v\f") != StringRef::npos)
     return false;
   std::string plain = without_comments(assembly);
   // `$(`, `$|` and `$)` are around what is written in one dialect and in the other: operands, as a rule.
@@ -105,12 +106,50 @@ bool stays_in_place(StringRef assembly) {
   return all_of(statements, stays);
 }
 
+bool is_part_of_names(char letter) {
+  return isAlnum(letter) || letter == '_' || letter == '.' || (letter & 0x80);
+}
+
+/// Whether all names in it stand in the text as they are, and are none of private symbols.
+bool says_names(StringRef assembly) {
+  for (size_t at = 0; at < assembly.size(); ++at) {
+    if (assembly[at] == '.' && assembly.substr(at).starts_with(".L") &&
+        (at == 0 || !is_part_of_names(assembly[at - 1]))) {
+      // A label of this place alone.
+      StringRef label = assembly.substr(at).take_until([](char letter) { return isSpace(letter); });
+      if (!label.contains("${:uid}"))
+        return false;
+      at += label.size() - 1;
+      continue;
+    }
+    if (assembly[at] != '$' || at + 1 == assembly.size())
+      continue;
+    char next = assembly[at + 1];
+    if (next == '$') {
+      ++at;
+      continue;
+    }
+    size_t end = at + 1;
+    if (next == '{')
+      end = std::min(assembly.find('}', at), assembly.size());
+    else if (isDigit(next))
+      while (end + 1 < assembly.size() && isDigit(assembly[end + 1]))
+        ++end;
+    bool is_before = at && is_part_of_names(assembly[at - 1]);
+    bool is_behind = end + 1 < assembly.size() && is_part_of_names(assembly[end + 1]);
+    // What is for one dialect or the other begins and ends in the middle of a name, or not.
+    if ((is_before && next != '|' && next != ')') || (is_behind && next != '|' && next != '('))
+      return false;
+    at = end;
+  }
+  return true;
+}
+
 /// What may be names in it.
 void add_names(StringRef assembly, StringSet<> &names) {
-  auto is_part = [](char letter) { return isAlnum(letter) || letter == '_' || letter == '.'; };
   for (size_t at = 0; at < assembly.size();) {
     size_t start = at;
-    while (at < assembly.size() && (is_part(assembly[at]) || (assembly[at] & 0x80)))
+    while (at < assembly.size() && is_part_of_names(assembly[at]))
       ++at;
     if (at > start)
       names.insert(assembly.slice(start, at));
@@ -132,6 +171,8 @@ const char *beside_functions(const Module &module) {
         continue;
       if (!stays_in_place(assembly->getAsmString()))
         return "assembly that does something beside its function";
+      if (!says_names(assembly->getAsmString()))
+        return "assembly in which names cannot be told";
       add_names(assembly->getAsmString(), names);
     }
   if (names.empty())
@@ -140,7 +181,8 @@ const char *beside_functions(const Module &module) {
     if (value.isDeclaration() || !(value.hasLocalLinkage() || value.isDiscardableIfUnused()))
       continue;
     // (What is in quotes is none of these, and of a dollar nobody knows.)
-    if (names.contains(value.getName()) || value.getName().contains('$'))
+    StringRef name = GlobalValue::dropLLVMManglingEscape(value.getName());
+    if (names.contains(name) || name.contains('$'))
       return "assembly that names what is in no other file";
   }
   return nullptr;

@@ -76,6 +76,8 @@ pub struct Outline {
     pub words: Vec<u64>,
     /// What may be called so in a class, and is not defined there: places in `words`.
     members: Vec<u32>,
+    /// The words outside of bodies, alike.
+    outside: Vec<u32>,
     /// How many lines it has.
     lines: u32,
     /// It may define a template that does something by being instantiated ([`effects`]).
@@ -149,10 +151,12 @@ impl Outline {
         let mut end = 0;
         let mut bodies = Vec::new();
         let mut members = Vec::new();
+        let mut outside = Vec::new();
         let mut behind = 0;
         let mut lines = Lines::default();
         for function in functions::find(&items) {
             words.of_members(&items[behind..function.open], &mut members);
+            outside.extend(words.of_items(&items[behind..function.open]));
             behind = function.close;
             let place = |at: usize| items[at].place();
             let (open, close) = (place(function.open) + 1, place(function.close));
@@ -182,13 +186,17 @@ impl Outline {
         }
         skeleton.update(&text[end..]);
         words.of_members(&items[behind..], &mut members);
-        members.sort_unstable();
-        members.dedup();
+        outside.extend(words.of_items(&items[behind..]));
+        for numbers in [&mut members, &mut outside] {
+            numbers.sort_unstable();
+            numbers.dedup();
+        }
         Some(Outline {
             skeleton: *skeleton.finalize().as_bytes(),
             bodies,
             words: words.all,
             members,
+            outside,
             lines: lines.at(text, text.len()),
             has_effects: effects::may_be_in(text, &items),
             gives_effects: effects::may_be_given_by(text, &items),
@@ -235,8 +243,8 @@ impl Outline {
         Some(all)
     }
 
-    /// The bodies that are others in `new`, if that is all that is: and these have no new words, nor is a member of their class used no more
-    /// (clang warns of one that is private, in a source that has all functions of the class). `None` if more is another.
+    /// The bodies that are others in `new`, if that is all that is: and these have no new words, nor is anything used no more of which
+    /// compilers may warn then, in a source that has it: a `static` of its own before the text, or, in one that has all functions of a class, a private member. `None` if more is another.
     pub fn others_in<'n>(&self, new: &'n Outline) -> Option<Vec<&'n Body>> {
         if self.skeleton != new.skeleton || self.bodies.len() != new.bodies.len() {
             return None;
@@ -254,7 +262,7 @@ impl Outline {
                 .chain(OF_THE_LANGUAGE.iter().map(|word| shared::hash(word)))
                 .collect();
             let mut words = new.hashes(&new_body.words);
-            if !words.all(|word| known.contains(&word)) || new.lacks_member(self, old, new_body) {
+            if !words.all(|word| known.contains(&word)) || new.lacks_word(self, old, new_body) {
                 return None;
             }
             others.push(new_body);
@@ -262,21 +270,29 @@ impl Outline {
         Some(others)
     }
 
-    /// Whether a body of a class does not use what may be a member of it, as it did before (in `old_text`), nor does any other of the class.
-    fn lacks_member(&self, old_text: &Outline, old: &Body, new: &Body) -> bool {
-        if new.class.is_none() {
+    /// Whether a body does not use a word that it did (in `old_text`), so that something may not be used any more that only the source which includes this
+    /// text has: what stands nowhere else in the text, or, in a class, what may be a member of it that no other body of the class has.
+    fn lacks_word(&self, old_text: &Outline, old: &Body, new: &Body) -> bool {
+        let of_new: FxHashSet<u64> = self.hashes(&new.words).collect();
+        let mut lost: FxHashSet<u64> = (old_text.hashes(&old.words))
+            .filter(|word| !of_new.contains(word))
+            .collect();
+        for word in OF_THE_LANGUAGE {
+            lost.remove(&shared::hash(word));
+        }
+        if lost.is_empty() {
             return false;
         }
+        let outside: FxHashSet<u64> = self.hashes(&self.outside).collect();
         let members: FxHashSet<u64> = self.hashes(&self.members).collect();
-        let mut lost: FxHashSet<u64> = (old_text.hashes(&old.words))
-            .filter(|word| members.contains(word))
-            .collect();
-        for body in self.bodies.iter().filter(|body| body.class == new.class) {
-            if lost.is_empty() {
-                break;
-            }
+        let may_be_member = |word: &u64| new.class.is_some() && members.contains(word);
+        lost.retain(|word| !outside.contains(word) || may_be_member(word));
+        for body in &self.bodies {
+            let is_of_class = body.class == new.class;
             for word in self.hashes(&body.words) {
-                lost.remove(&word);
+                if is_of_class || !may_be_member(&word) {
+                    lost.remove(&word);
+                }
             }
         }
         !lost.is_empty()
@@ -367,6 +383,10 @@ impl<'t> Words<'t> {
             Some((item.token()?, is_exact))
         });
         self.in_order(tokens)
+    }
+
+    fn of_items(&mut self, items: &[Item<'t>]) -> Vec<u32> {
+        self.in_order((items.iter().filter_map(Item::token)).map(|token| (token, false)))
     }
 
     /// Adds the words behind which a declaration of a member may end.

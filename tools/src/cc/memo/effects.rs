@@ -141,30 +141,89 @@ fn is_variable_with_effects(declaration: &[Token<'_>], is_brace: bool) -> bool {
         return false;
     }
     let start = template.and_then(|at| behind_angles(declaration, at + 1));
-    let rest = &declaration[start.unwrap_or(0)..];
-    let has_some_of = |words: &[&[u8]]| {
-        rest.iter()
-            .any(|token| matches!(token, Token::Word(word) if words.contains(word)))
-    };
-    if has_some_of(WITHOUT_EFFECTS) {
-        return false;
-    }
+    let rest = outside_parentheses(&declaration[start.unwrap_or(0)..]);
     let is = |at: usize, sign: u8| rest.get(at) == Some(&Token::Other(sign));
     let assigned = (0..rest.len()).find(|at| {
         let is_comparison = |other: usize| is(other, b'=') || is(other, b'!');
         is(*at, b'=') && !is(at + 1, b'=') && !is_comparison(at.wrapping_sub(1))
     });
-    let open = (0..rest.len()).find(|at| is(*at, b'('));
+    let declared = &rest[..assigned.unwrap_or(rest.len())];
+    let has_some_of = |words: &[&[u8]]| {
+        (declared.iter()).any(|token| matches!(token, Token::Word(word) if words.contains(word)))
+    };
+    if has_some_of(WITHOUT_EFFECTS) {
+        return false;
+    }
+    let open = (0..declared.len()).find(|at| is(*at, b'('));
     match (assigned, open) {
-        // A default argument, or a function that is deleted or defaulted.
-        (Some(assigned), Some(open)) if open < assigned => false,
-        (Some(_), _) => true,
-        (None, Some(open)) => !is_brace && is_of_template && is_member(&rest[..open]),
+        // A function that is deleted, defaulted or pure.
+        (Some(assigned), Some(_)) => !matches!(
+            rest.get(assigned + 1),
+            Some(Token::Word(b"default" | b"delete" | b"0"))
+        ),
+        (Some(_), None) => true,
+        (None, Some(open)) => !is_brace && is_of_template && is_member(&declared[..open]),
+        (None, None) if is_member(declared) => !is_plain_constant(declared),
         (None, None) if has_some_of(&[b"class", b"struct", b"union", b"enum"]) => false,
         // Its value stands in the class.
-        (None, None) if has_some_of(&[b"const"]) && has_some_of(PLAIN_TYPES) => false,
-        (None, None) => true,
+        (None, None) => !is_plain_constant(declared),
     }
+}
+
+/// Words with something in parentheses behind them that are no functions.
+const NO_FUNCTIONS: &[&[u8]] = &[
+    b"__attribute",
+    b"__attribute__",
+    b"__declspec",
+    b"__typeof__",
+    b"alignas",
+    b"decltype",
+    b"explicit",
+    b"noexcept",
+    b"typeof",
+];
+
+/// The tokens without what stands in parentheses, and without parentheses behind words that are no functions.
+fn outside_parentheses<'t>(tokens: &[Token<'t>]) -> Vec<Token<'t>> {
+    let mut outside = Vec::new();
+    let mut depth = 0_usize;
+    let mut is_silent = false;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Other(b'(') => {
+                if depth == 0 {
+                    let before = at.checked_sub(1).map(|before| tokens[before]);
+                    is_silent =
+                        matches!(before, Some(Token::Word(word)) if NO_FUNCTIONS.contains(&word));
+                    if !is_silent {
+                        outside.push(*token);
+                    }
+                }
+                depth += 1;
+            }
+            Token::Other(b')') => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 && !is_silent {
+                    outside.push(*token);
+                }
+            }
+            _ if depth == 0 => outside.push(*token),
+            _ => {}
+        }
+    }
+    outside
+}
+
+/// Whether a declaration is that of a constant of a type that needs no code.
+fn is_plain_constant(declared: &[Token<'_>]) -> bool {
+    let angle = declared.iter().position(|it| *it == Token::Other(b'<'));
+    let specifiers = &declared[..angle.unwrap_or(declared.len())];
+    let is_plain =
+        |token: &Token<'_>| matches!(token, Token::Word(word) if PLAIN_TYPES.contains(word));
+    let is_const = |token: &Token<'_>| *token == Token::Word(b"const");
+    specifiers.windows(2).any(|pair| {
+        (is_const(&pair[0]) && is_plain(&pair[1])) || (is_plain(&pair[0]) && is_const(&pair[1]))
+    })
 }
 
 fn is_inline_static(tokens: &[Token<'_>]) -> bool {
@@ -203,6 +262,15 @@ mod tests {
             "template <class T> struct S { static inline Reg v; };",
             "#define REG(T) template <> int Reg<T>::v = side();\ntemplate <class T> struct Reg;",
             "namespace a { template <class T, class U = int> int Reg<T>::v = side(); }",
+            "template <class T> alignas(8) int S<T>::v = side();",
+            "template <class T> alignas(8) Reg S<T>::v{side()};",
+            "template <class T> int (*S<T>::v)() = pick();",
+            "template <class T> __attribute__((visibility(\"default\"))) int S<T>::v = side();",
+            "template <class T> decltype(side()) S<T>::v = side();",
+            "template <class T> decltype(made()) S<T>::v;",
+            "template <class T> const Wrap<int> S<T>::v;",
+            "template <class T> struct Reg S<T>::v;",
+            "template <class T> int S<T>::v = Z().operator()();",
             "template <class T> __attribute__((constructor)) void reg() { say(); }",
             "template <class T> __attribute__((noinline, used)) void reg() { say(); }",
             "template <class T> struct S { [[gnu::used]] void f() {} };",
@@ -219,6 +287,12 @@ mod tests {
             "template <class T> using V = S<T>;",
             "template <class T> constexpr bool v = true;",
             "template <class T> const int S<T>::k;",
+            "template <class T> int const S<T>::k;",
+            "template <class T> S<T>::S() = default;",
+            "template <class T> void f(T) = delete;",
+            "template <class T> S<T> &S<T>::operator=(const S<T> &other) { return *this; }",
+            "template <class T> void f(T a = T(), int b = 5) noexcept(sizeof(T) == 4) { }",
+            "template <class T> auto f(T a) -> decltype(a) { return a; }",
             "template class S<int>;\nextern template class S<long>;\ntemplate int f<int>(int);",
             "template <class T, int N = 3> enable_if_t<N == 3, T> f(T) { return 1; }",
             "template <class T> __attribute__((noinline)) void reg(int used) { say(used); }",

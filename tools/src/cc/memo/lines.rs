@@ -259,9 +259,13 @@ pub struct TextLines {
     macros: Vec<Macro>,
     undefined: BTreeSet<u64>,
     of_calls: bool,
+    /// It may spell a name in more than one way.
+    has_escapes: bool,
     /// Words outside of definitions.
     words: BTreeSet<Used>,
     has_nameless: bool,
+    /// What types may be called.
+    tags: BTreeSet<u64>,
     /// It may give a function another name than the one that it is declared by.
     renames: bool,
     /// It asks for the names of functions with all their types, itself and not by a macro.
@@ -472,19 +476,27 @@ impl Lines {
     /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
     pub fn keep(&self, tells_places: bool) -> Vec<Keeps> {
         let undefined = self.undefined();
-        let is_of_calls = self.texts.iter().any(|text| text.of_calls);
         let macros = self.macros(&undefined);
         let users = users(&macros);
         let pieces = self.pieces(&macros);
+        let of_calls = leading(&macros, &users, Some(&pieces), &OF_CALLS, |_| false);
+        let is_of_calls = (self.texts.iter())
+            .any(|text| text.of_calls || text.has_escapes || text.uses(&of_calls, &undefined));
         let of_lines = leading(&macros, &users, Some(&pieces), &[LINE], |_| false);
         let names_places = self.given.names_places && tells_places;
         let of_nameless = match names_places {
             true => leading(&macros, &users, Some(&pieces), &[], |it| it.has_nameless),
             false => Leading::default(),
         };
+        let all: FxHashSet<u64> = match names_places {
+            true => macros.iter().map(|it| hash(&it.name)).collect(),
+            false => FxHashSet::default(),
+        };
+        let has_nameless =
+            |text: &TextLines| text.has_nameless || text.tags.iter().any(|tag| all.contains(tag));
         let matters = |text: &TextLines| {
             is_of_calls
-                || (names_places && text.has_nameless)
+                || (names_places && has_nameless(text))
                 || text.uses(&of_lines, &undefined)
                 || text.uses(&of_nameless, &undefined)
         };
@@ -574,6 +586,7 @@ impl Reading<'_> {
     /// A line of the text.
     pub fn read(&mut self, line: &[Token<'_>]) {
         let unless = self.groups.iter().find_map(|group| group.left_out_by);
+        self.found.has_escapes |= self.counts && line.contains(&Token::Other(b'\\'));
         match line {
             [
                 Token::Other(b'#'),
@@ -601,6 +614,7 @@ impl Reading<'_> {
                 self.use_words(line, unless, true);
                 if self.counts && self.given.names_places {
                     self.found.has_nameless |= has_nameless(&self.last, line);
+                    self.found.tags.extend(tags(line).map(hash));
                     self.last = match line.last() {
                         Some(Token::Word(word)) => word.to_vec(),
                         Some(Token::Other(byte)) => vec![*byte],
@@ -666,7 +680,7 @@ impl Reading<'_> {
             name: name.to_vec(),
             words,
             rows,
-            has_nameless: self.given.names_places && has_nameless(b"", body),
+            has_nameless: self.given.names_places && makes_nameless(body),
             says_names: words_are_of_names(body),
             is_called: is_called(from_name),
             shape: shape(body),
@@ -939,29 +953,51 @@ fn words_are_of_names(tokens: &[Token<'_>]) -> bool {
 }
 
 /// Words behind which a bracket begins a lambda, and is no index.
-const BEFORE_LAMBDAS: [&[u8]; 8] = [
-    b"return",
+const BEFORE_LAMBDAS: [&[u8]; 18] = [
+    b"and",
+    b"and_eq",
+    b"bitand",
+    b"bitor",
     b"case",
+    b"co_await",
     b"co_return",
     b"co_yield",
-    b"co_await",
-    b"throw",
-    b"else",
+    b"compl",
     b"do",
+    b"else",
+    b"not",
+    b"not_eq",
+    b"or",
+    b"or_eq",
+    b"return",
+    b"throw",
+    b"xor",
 ];
+
+/// Words that may stand between what a lambda captures and its body.
+const OF_LAMBDAS: [&[u8]; 7] = [
+    b"consteval",
+    b"constexpr",
+    b"mutable",
+    b"noexcept",
+    b"requires",
+    b"static",
+    b"__attribute__",
+];
+
+const OF_TYPES: [&[u8]; 4] = [b"struct", b"class", b"union", b"enum"];
 
 /// Whether a lambda or a type without a name may be in a line. `last` is the token before it.
 fn has_nameless(last: &[u8], line: &[Token<'_>]) -> bool {
-    let keywords = [&b"struct"[..], b"class", b"union", b"enum"];
-    let attributes = [&b"__attribute__"[..], b"alignas", b"__declspec"];
     let mut before = match last {
         [] => None,
         [byte] if !is_part(*byte) => Some(Token::Other(*byte)),
         word => Some(Token::Word(word)),
     };
+    let is = |at: usize, sign: u8| line.get(at) == Some(&Token::Other(sign));
     let mut at = 0;
     while let Some(token) = line.get(at) {
-        let is_of_type = matches!(before, Some(Token::Word(word)) if keywords.contains(&word));
+        let is_of_type = matches!(before, Some(Token::Word(word)) if OF_TYPES.contains(&word));
         let is_operand = match before {
             Some(Token::Word(word)) => !BEFORE_LAMBDAS.contains(&word),
             Some(Token::Other(byte)) => matches!(byte, b']' | b')'),
@@ -969,16 +1005,65 @@ fn has_nameless(last: &[u8], line: &[Token<'_>]) -> bool {
         };
         match token {
             Token::Other(b'{' | b':' | b'[') if is_of_type => return true,
-            Token::Word(word) if is_of_type && attributes.contains(word) => return true,
+            // An attribute, or a macro for one.
+            Token::Word(_) if is_of_type && is(at + 1, b'(') => return true,
+            // Another spelling of a bracket or a brace.
+            Token::Other(b'<') if is(at + 1, b':') || is(at + 1, b'%') => return true,
             // An attribute.
-            Token::Other(b'[') if !is_operand && line.get(at + 1) == Some(token) => at += 1,
+            Token::Other(b'[') if !is_operand && is(at + 1, b'[') => at += 1,
             Token::Other(b'[') if !is_operand => return true,
+            Token::Other(b'[') if before != Some(Token::Word(b"operator")) => {
+                if may_be_lambda(&line[at..]) {
+                    return true;
+                }
+            }
             _ => {}
         }
         before = Some(*token);
         at += 1;
     }
     false
+}
+
+/// Whether a bracket behind what may be an operand, a macro or a cast may begin a lambda, by what stands behind the bracket's end.
+fn may_be_lambda(from_bracket: &[Token<'_>]) -> bool {
+    let mut depth = 0;
+    let end = from_bracket.iter().position(|token| {
+        depth += match token {
+            Token::Other(b'[') => 1,
+            Token::Other(b']') => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    match end.and_then(|end| from_bracket.get(end + 1)) {
+        None => true,
+        Some(Token::Other(byte)) => matches!(byte, b'(' | b'{' | b'<'),
+        Some(Token::Word(word)) => OF_LAMBDAS.contains(word),
+        Some(_) => false,
+    }
+}
+
+/// The words by which a line may call types: a macro for an attribute, or for nothing, makes these types without names.
+fn tags<'l, 't>(line: &'l [Token<'t>]) -> impl Iterator<Item = &'t [u8]> + use<'l, 't> {
+    line.iter().enumerate().filter_map(|(at, token)| {
+        let Token::Word(word) = token else {
+            return None;
+        };
+        let before = at.checked_sub(1).map(|before| line[before]);
+        let is_of_type = matches!(before, Some(Token::Word(word)) if OF_TYPES.contains(&word));
+        let ends = matches!(
+            line.get(at + 1),
+            None | Some(Token::Other(b'{' | b':' | b'<'))
+        );
+        (is_of_type && ends).then_some(*word)
+    })
+}
+
+/// Whether a lambda or a type without a name may be in a definition, or begin with its last word.
+fn makes_nameless(body: &[Token<'_>]) -> bool {
+    let ends_as_type = matches!(body.last(), Some(Token::Word(word)) if OF_TYPES.contains(word));
+    ends_as_type || tags(body).next().is_some() || has_nameless(b"", body)
 }
 
 #[cfg(test)]
@@ -1083,6 +1168,10 @@ mod tests {
             "#define L(x) __LINE__ + x\n#define P (1)\n#define F(x) G(x)\n#define G(x) x\nint x = F(L P);",
             "#define L (x) + __LINE__\nint y = L;",
             "#define L(x) __LINE__ + x\n#undef L\n#define L __LINE__\nint y = L;",
+            "#define F(x, ...) __VA_OPT__(__LI)##x\nint x = F(NE__, 1);",
+            "#define CAT(a, b) a##b\nint f(int l = CAT(__builtin_LI, NE)());",
+            "#define P __builtin_LI##NE\nint f(int l = P());",
+            "int x = \\u00e9L;",
             "#define LOG_INFO __LINE__\n#define LOG(level) LOG_##level\nint x = LOG(INFO);",
             "#if __LINE__ > 5\n#endif",
             "#ifdef NDEBUG\n#elif __LINE__\n#endif",
@@ -1204,6 +1293,18 @@ mod tests {
             "enum : int { A };",
             "#define L [] {}\nauto f = L;",
             "return [this] { f(); };",
+            "#define PACKED __attribute__((packed))\nstruct PACKED { int x; } v;",
+            "#define PACKED\nstruct PACKED\n{ int x; } v;",
+            "struct ALIGN(8) { int x; } v;",
+            "struct __attribute((packed)) { int x; } v;",
+            "#define STRUCT struct\nSTRUCT { int x; } v;",
+            "#define ATTR\nenum ATTR : int { A };",
+            "auto f = <:](int x) <% return x; %>;",
+            "bool b = B() and [](int x) { return x; };",
+            "#define RETURN return\nRETURN [](int x) { return x; };",
+            "auto x = (U)[] { return 1; };",
+            "auto x = (U)[y, &z] mutable { return 1; };",
+            "[[likely]] [] { f(); }();",
         ] {
             assert!(matters(Family::Clang, "-O2", &[text]), "{text}");
             assert!(!matters(Family::Gcc, "-O2", &[text]), "{text}");
@@ -1212,6 +1313,8 @@ mod tests {
             "struct S { int a[5]; }; S s; int f() { return s.a[0] + g()[1]; }",
             "[[nodiscard]] int f(); template <class T> class C; enum class E : int { A };",
             "delete[] p; int operator[](int); a[1][2] = 3;",
+            "int a[] = {1}, *b = p[0]->q[f()[1]]; void g(int a[], int b[3]);",
+            "#define PACKED __attribute__((packed))\nstruct PACKED Named { int x; };\nstruct Other final { int y; };",
         ] {
             assert!(!matters(Family::Clang, "-O2", &[text]), "{text}");
         }

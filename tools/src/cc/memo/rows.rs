@@ -33,6 +33,11 @@ pub fn rows(line: &[Token<'_>]) -> Vec<Row> {
     while at < body.len() {
         let first = at;
         let mut operands: Vec<Operand> = Vec::new();
+        // What `__VA_OPT__` has between its parentheses.
+        if body[at..].starts_with(&[Token::Other(b')'), Token::Paste]) {
+            operands.push(None);
+            at += 2;
+        }
         while let Some(Token::Word(word)) = body.get(at) {
             operands.push((!parameters.contains(word)).then(|| word.to_vec()));
             if body.get(at + 1) != Some(&Token::Paste) {
@@ -64,9 +69,25 @@ mod tests {
             let line = [start, &[x, Token::Paste, y]].concat();
             rows(&line).into_iter().map(|row| row.operands).collect()
         };
+        let y_word = y;
         let y = || Some(b"y".to_vec());
         assert_eq!(of(&[f]), [[Some(b"x".to_vec()), y()]]);
         assert_eq!(of(&[f, open, x, close]), [[None, y()]]);
+        let optional = Token::Word(b"__VA_OPT__");
+        let line = [
+            f,
+            open,
+            x,
+            close,
+            optional,
+            open,
+            y_word,
+            close,
+            Token::Paste,
+            x,
+        ];
+        let operands: Vec<_> = rows(&line).into_iter().map(|row| row.operands).collect();
+        assert_eq!(operands, [[None, None]]);
         // In a group that is skipped there may be anything.
         assert!(of(&[close, open]).is_empty());
         assert!(of(&[]).is_empty());
