@@ -872,6 +872,13 @@ fn assembly_that_does_more_than_its_function() {
         ("addl $1, counter(%%rip)", true),
         ("call helper", true),
         ("call named", true),
+        (
+            "mov $'#', %%eax; .pushsection probes; .quad 1; .popsection",
+            true,
+        ),
+        ("nop\\r.pushsection probes\\r.quad 1\\r.popsection\\r", true),
+        ("mov .Lother(%%rip), %%eax", true),
+        ("here%=: nop", true),
         ("{nop|.globl here}", true),
     ] {
         let text = format!(

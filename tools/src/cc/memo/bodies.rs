@@ -484,6 +484,20 @@ mod tests {
     }
 
     #[test]
+    fn what_the_text_does_not_have_stays_in_use() {
+        let old = "int shared(int);\nint f(int a) { return helper(a); }\nint g(int a) { return shared(a) + other(a); }\n\
+            int h(int a) { return other(a); }\n";
+        let is_alone = |from: &str, to: &str| {
+            assert!(old.contains(from));
+            others(old, &old.replacen(from, to, 1), Keeps::Order).is_some()
+        };
+        assert!(!is_alone("return helper(a)", "return a"));
+        assert!(is_alone("return helper(a)", "return helper(a + 1)"));
+        assert!(is_alone("return shared(a) + other(a)", "return other(a)"));
+        assert!(is_alone("return shared(a) + other(a)", "return shared(a)"));
+    }
+
+    #[test]
     fn members_of_classes_stay_in_use() {
         let old = "class A { int f() { return a_ + b; } int g() { return b_; }\nint a_, b_; int c[2];\n\
             int h(int c) { return c + b_; } };\nclass B { int g() { return a_; } };\nint b;\n";

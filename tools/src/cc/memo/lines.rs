@@ -1012,10 +1012,10 @@ fn has_nameless(last: &[u8], line: &[Token<'_>]) -> bool {
             // An attribute.
             Token::Other(b'[') if !is_operand && is(at + 1, b'[') => at += 1,
             Token::Other(b'[') if !is_operand => return true,
-            Token::Other(b'[') if before != Some(Token::Word(b"operator")) => {
-                if may_be_lambda(&line[at..]) {
-                    return true;
-                }
+            Token::Other(b'[')
+                if before != Some(Token::Word(b"operator")) && may_be_lambda(&line[at..]) =>
+            {
+                return true;
             }
             _ => {}
         }
