@@ -204,7 +204,7 @@ fn is_strict_about_comments(text: &str, language: Language) -> bool {
     is_of_old_c || looks.iter().any(|part| text.contains(part))
 }
 
-/// What asks for the line of a call, where a function has it as a default argument, and what that may be put together of.
+/// What asks for the line of a call, where a function has it as a default argument: three names, and what these may be put together of.
 const OF_CALLS: [&[u8]; 5] = [
     b"__builtin_LINE",
     b"__builtin_COLUMN",
@@ -479,7 +479,7 @@ impl Lines {
         let macros = self.macros(&undefined);
         let users = users(&macros);
         let pieces = self.pieces(&macros);
-        let of_calls = leading(&macros, &users, Some(&pieces), &OF_CALLS, |_| false);
+        let of_calls = leading(&macros, &users, Some(&pieces), &OF_CALLS[..3], |_| false);
         let is_of_calls = (self.texts.iter())
             .any(|text| text.of_calls || text.has_escapes || text.uses(&of_calls, &undefined));
         let of_lines = leading(&macros, &users, Some(&pieces), &[LINE], |_| false);
@@ -763,19 +763,25 @@ const OF_COMPILERS: &[&[u8]] = &[
     b"u",
 ];
 
+/// Nobody puts a name together of more. (Of any number of letters each name could be.)
+const MOST_PIECES: usize = 4;
+
 /// Whether a name may be put together of these words, and of numbers. (Who has the whole name uses it without that, or leads to it.)
 fn may_be_made_of(name: &[u8], pieces: &FxHashSet<u64>) -> bool {
-    // From where on the rest may be.
-    let mut may = vec![false; name.len() + 1];
-    may[name.len()] = true;
+    // Of how many the rest from here on is, at least.
+    let mut least = vec![usize::MAX; name.len() + 1];
+    least[name.len()] = 0;
     for start in (0..name.len()).rev() {
         let is_piece = |piece: &[u8]| {
             piece.len() < name.len() && (piece[0].is_ascii_digit() || pieces.contains(&hash(piece)))
         };
-        let mut ends = start + 1..=name.len();
-        may[start] = ends.any(|end| may[end] && is_piece(&name[start..end]));
+        least[start] = (start + 1..=name.len())
+            .filter(|end| least[*end] < MOST_PIECES && is_piece(&name[start..*end]))
+            .map(|end| least[end] + 1)
+            .min()
+            .unwrap_or(usize::MAX);
     }
-    may[0]
+    least[0] <= MOST_PIECES
 }
 
 /// Words that reach out of the body of a function where a macro makes them: those of [`NOT_OF_BODIES`](super::functions::NOT_OF_BODIES) without statements in assembly, which do not.
