@@ -8,12 +8,13 @@
 use super::ask::Answer;
 use super::assembly::Assembly;
 use super::bodies::Outline;
+use super::care::Care;
 use super::checker::{PRECOMPILED, file_at, inside, is_nothing_at};
 use super::comments::{self, Keeps};
 use super::effects;
 use super::emitted::{self, Emitted};
 use super::inputs::{self, Inputs, Listing, State};
-use super::lines::{Care, Lines, OfNames, TextNumber};
+use super::lines::{Lines, OfNames, TextNumber};
 use super::pasting::Pastes;
 use super::questions;
 use super::scan;

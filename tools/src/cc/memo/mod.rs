@@ -18,6 +18,7 @@ mod assembly;
 mod base;
 mod bodies;
 pub mod bundle;
+mod care;
 pub mod checker;
 mod comments;
 pub mod conditions;
@@ -32,7 +33,9 @@ mod graph;
 pub mod inputs;
 pub mod key;
 mod lines;
+mod macros;
 mod moved;
+mod nameless;
 pub mod observed;
 mod parts;
 mod pasting;
@@ -65,6 +68,7 @@ use crate::cc::switches::is_read_only;
 use ask::{Answer, Question};
 use assembly::Assembly;
 use base::Base;
+use care::Care;
 use checker::Checker;
 use comments::Keeps;
 use conditions::Listings;
@@ -73,7 +77,6 @@ use emitted::Emitted;
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, ManifestResult, TextKeeps};
 use inputs::Inputs;
-use lines::Care;
 use moved::Moves;
 use place::Place;
 use std::cell::OnceCell;
@@ -265,7 +268,7 @@ impl<'a> Memo<'a> {
         let words = reworded(self.compile, &self.args);
         family.is_some_and(|family| {
             matches!(
-                lines::care(&words, family, self.language),
+                care::care(&words, family, self.language),
                 Care::Moved { .. }
             )
         })
@@ -699,7 +702,7 @@ impl<'a> Memo<'a> {
         };
         // What is said has lines, too.
         let care = match diagnostics.is_empty() {
-            true => lines::care(&words, compiler.family, self.language),
+            true => care::care(&words, compiler.family, self.language),
             false => Care::Bytes,
         };
         let mut question = conditions::Question {
@@ -722,7 +725,7 @@ impl<'a> Memo<'a> {
             closure: self.compile.dependencies.without_system && graph.is_none(),
             is_dateless: false,
             care: &care,
-            heeds_indentation: lines::heeds_indentation(&words, compiler.family),
+            heeds_indentation: care::heeds_indentation(&words, compiler.family),
             emitted,
             kind: self.kind(),
         };
