@@ -31,6 +31,7 @@ pub mod memo;
 pub mod mutations;
 pub mod process;
 pub mod programs;
+pub mod pruned;
 pub mod relink;
 pub mod scratch;
 pub mod sources;

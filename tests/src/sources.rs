@@ -11,17 +11,25 @@ use std::sync::OnceLock;
 
 /// The root of the project's source tree.
 pub fn project_root() -> &'static Path {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests
-        .parent()
-        .expect("tests/ is a directory of the project")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        // Where cargo runs this from: the program may have been built for another clone, in the same target directory.
+        let run_from = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let built_from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let mut starts = run_from.into_iter().chain([built_from]);
+        let root = starts.find_map(|start| {
+            let mut above = start.ancestors();
+            above
+                .find(|it| it.join("tools/xtask").is_dir())
+                .map(Path::to_owned)
+        });
+        root.expect("the project's directory is there")
+    })
 }
 
 /// Files of ours that belong to these programs: `tests/programs/NAME`.
 pub fn our_file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("programs")
-        .join(name)
+    project_root().join("tests/programs").join(name)
 }
 
 /// The directory of the unpacked crate `name`, which `tests/sources/Cargo.toml`
@@ -31,7 +39,7 @@ pub fn our_file(name: &str) -> PathBuf {
 /// If cargo cannot get the crates (no network), or none is called so.
 pub fn crate_directory(name: &str) -> Result<PathBuf> {
     static CRATES: OnceLock<Result<HashMap<String, PathBuf>, String>> = OnceLock::new();
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("sources/Cargo.toml");
+    let manifest = project_root().join("tests/sources/Cargo.toml");
     let crates = CRATES.get_or_init(|| locate(&manifest).map_err(|error| format!("{error:#}")));
     match crates {
         Ok(crates) => crates

@@ -1156,24 +1156,25 @@ static bool tells_places(const Module &module) {
   return false;
 }
 
-const char *whole(const Module &module) {
+/// What is around the definitions of which they do not tell.
+static const char *around(const Module &module) {
   if (!module.getModuleInlineAsm().empty())
     return "file-level assembly";
+  return module.getProfileSummary(false) ? "a profile" : nullptr;
+}
+
+const char *whole(const Module &module) {
   if (module.getNamedMetadata("llvm.dbg.cu"))
     return "debug information";
-  if (module.getProfileSummary(false))
-    return "a profile";
-  return beside_functions(module);
+  const char *why = around(module);
+  return why ? why : beside_functions(module);
 }
 
 Walk names(Module &module) {
   Walk result;
   result.has_unasked = has_unasked(module, marked(module));
   result.tells_places = tells_places(module);
-  if (!module.getModuleInlineAsm().empty())
-    result.whole = "file-level assembly";
-  else if (module.getProfileSummary(false))
-    result.whole = "a profile";
+  result.whole = around(module);
   for (GlobalValue &value : module.global_values()) {
     if (!is_definition(value))
       continue;

@@ -438,11 +438,7 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
             (is_linked, file::LINKED),
             (input.object().is_some_and(Object::is_ticket), file::TICKET),
             (
-                is_linked
-                    && is_alone
-                    && !special.contains(&id)
-                    && !marks_frames(resolved, id)
-                    && !has_commons(resolved, id),
+                is_linked && is_alone && !special.contains(&id) && !is_of_all_files(resolved, id),
                 file::ALONE,
             ),
             (executable_stack.contains(&id), file::EXECUTABLE_STACK),
@@ -498,20 +494,14 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
     builder.table(Table::Files, &records);
 }
 
-/// Whether a file has a common symbol: how large that is, and where, all files say together.
-fn has_commons(resolved: &Resolved, id: FileId) -> bool {
-    let object = resolved.files.object(id);
-    let mut symbols = (1..object.symbol_count()).filter_map(|index| object.symbol(index));
-    symbols.any(|symbol| symbol.place == Place::Common)
-}
-
-/// Whether a file marks the beginning or the end of all frame descriptions (crtbegin.o, crtend.o): where these are for it
-/// depends on the other files.
-fn marks_frames(resolved: &Resolved, id: FileId) -> bool {
+/// Whether a symbol of a file is something by the other files as well: a common one, of which these say how large it is, and where; or one that
+/// marks the beginning or the end of all frame descriptions (crtbegin.o, crtend.o).
+fn is_of_all_files(resolved: &Resolved, id: FileId) -> bool {
     let object = resolved.files.object(id);
     let mut symbols = (1..object.symbol_count()).filter_map(|index| object.symbol(index));
     resolved.frames.of(id).terminator
         || symbols.any(|symbol| match symbol.place {
+            Place::Common => true,
             Place::Section(number) if symbol.kind() != c::STT_SECTION => {
                 let section = resolved.sections.get(id, number);
                 section.is_some_and(|section| {

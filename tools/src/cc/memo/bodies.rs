@@ -13,7 +13,7 @@
 //!
 //! A number counts as a word if it has a type or value of its own kind (`0` may be a pointer), and each does where it may be an argument of a template or a size.
 //! And nothing is said where a template may do something by being instantiated, as by a variable that is initialized when the program starts
-//! ([`Outline::has_effects`]): the other body might instantiate it where the one before did not.
+//! ([`effects`](super::effects)): the other body might instantiate it where the one before did not.
 //!
 //! Where lines are moved in debug information, all lines have their numbers but those within bodies that are others ([`Outline::lines_now`]). In C only: compilers of C++ describe
 //! a class whole, or only by name, by what is asked of it anywhere, and words do not tell that.
@@ -22,7 +22,7 @@
 //! change of what [`super::functions`] finds: what was recorded of the bodies of one version says nothing of those of another.
 
 use super::comments::Keeps;
-use super::effects;
+use super::effects::Effects;
 use super::functions::{self, Item};
 use super::shared;
 use super::tokens::Token;
@@ -80,12 +80,8 @@ pub struct Outline {
     outside: Vec<u32>,
     /// How many lines it has.
     lines: u32,
-    /// It may define a template that does something by being instantiated ([`effects`]).
-    pub has_effects: bool,
-    /// It may define a macro that makes such a one of any template.
-    pub gives_effects: bool,
-    /// It may have templates.
-    pub has_templates: bool,
+    /// What it says of templates that do something by being instantiated.
+    pub effects: Effects,
 }
 
 /// Words that mean the same wherever they stand: those that bodies are made of.
@@ -198,9 +194,7 @@ impl Outline {
             members,
             outside,
             lines: lines.at(text, text.len()),
-            has_effects: effects::may_be_in(text, &items),
-            gives_effects: effects::may_be_given_by(text, &items),
-            has_templates: memchr::memmem::find(text, b"template").is_some(),
+            effects: Effects::of(text, &items),
         })
     }
 

@@ -597,22 +597,15 @@ impl Finder<'_> {
         }
         if let (Some(emitted), Some(lines), Some(outlines)) = (emitted, &self.lines, outlines)
             && outlines.iter().any(|text| !text.bodies.is_empty())
-            && !self.have_effects(&outlines)
+            && !effects::may_be(
+                outlines.iter().map(|text| text.effects),
+                self.question.macros,
+            )
             && let Some(reaching) = lines.reaching()
         {
             let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);
         }
-    }
-
-    /// Whether a template may do something by being instantiated.
-    fn have_effects(&self, texts: &[Outline]) -> bool {
-        let are_given = || {
-            texts.iter().any(|text| text.gives_effects)
-                || (self.question.macros.iter()).any(|text| effects::are_given_by_macro(text))
-        };
-        texts.iter().any(|text| text.has_effects)
-            || (texts.iter().any(|text| text.has_templates) && are_given())
     }
 
     /// Whether a source may have this word.

@@ -6,16 +6,45 @@
 
 use super::functions::{Item, behind_angles};
 use super::tokens::Token;
+use serde::{Deserialize, Serialize};
 
-/// Whether a text, of these items, may define such a template.
-pub fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
-    if memchr::memmem::find(text, b"template").is_none() {
-        return false;
+/// What a text says of such templates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effects {
+    /// It may define one.
+    defines: bool,
+    /// It may define a macro for an attribute that makes one of any template, which may be another text's.
+    gives: bool,
+    /// It may have templates.
+    has_templates: bool,
+}
+
+impl Effects {
+    /// Of a text, of these items.
+    pub fn of(text: &[u8], items: &[Item<'_>]) -> Effects {
+        let has_templates = memchr::memmem::find(text, b"template").is_some();
+        Effects {
+            defines: has_templates && may_be_in(text, items),
+            gives: may_be_given_by(text, items),
+            has_templates,
+        }
     }
+}
+
+/// Whether some template may do something by being instantiated. `macros`: those of the command line.
+pub fn may_be(texts: impl Iterator<Item = Effects> + Clone, macros: &[Vec<u8>]) -> bool {
+    let are_given =
+        || texts.clone().any(|text| text.gives) || macros.iter().any(|text| names_attributes(text));
+    texts.clone().any(|text| text.defines)
+        || (texts.clone().any(|text| text.has_templates) && are_given())
+}
+
+/// Whether a text with templates, of these items, may define one that does something.
+fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
     if items.is_empty() {
         return true;
     }
-    if mentions_effects(text) {
+    if names_attributes(text) {
         let tokens: Vec<Token<'_>> = items.iter().filter_map(Item::token).collect();
         if has_effects_by_attributes(&tokens) {
             return true;
@@ -42,19 +71,14 @@ pub fn may_be_in(text: &[u8], items: &[Item<'_>]) -> bool {
     false
 }
 
-/// Whether a text, of these items, may define a macro for an attribute of such templates, which may be another text's.
-pub fn may_be_given_by(text: &[u8], items: &[Item<'_>]) -> bool {
-    mentions_effects(text)
+/// Whether a text, of these items, may define a macro for an attribute of such templates.
+fn may_be_given_by(text: &[u8], items: &[Item<'_>]) -> bool {
+    names_attributes(text)
         && (items.is_empty()
             || items.iter().any(|item| match item {
                 Item::Directive(line) => has_effects_by_attributes(line),
                 Item::Token(..) => false,
             }))
-}
-
-/// Whether the text of a macro may give something such an attribute.
-pub fn are_given_by_macro(text: &[u8]) -> bool {
-    mentions_effects(text)
 }
 
 /// Attributes for what is called at the start or at the end, or stays though nobody uses it.
@@ -72,7 +96,8 @@ const WITH_EFFECTS: &[&[u8]] = &[
     b"used",
 ];
 
-fn mentions_effects(text: &[u8]) -> bool {
+/// Whether a text may name such an attribute, as far as a glance tells.
+fn names_attributes(text: &[u8]) -> bool {
     let parts = [&b"structor"[..], b"init_priority", b"retain", b"used"];
     (parts.into_iter()).any(|part| memchr::memmem::find(text, part).is_some())
 }
@@ -249,10 +274,20 @@ mod tests {
     use super::super::functions::items;
     use super::*;
 
+    /// Tells texts that are such from others.
+    #[track_caller]
+    fn told(is_such: impl Fn(Effects) -> bool, such: &[&str], others: &[&str]) {
+        for (texts, expected) in [(such, true), (others, false)] {
+            for text in texts {
+                let effects = Effects::of(text.as_bytes(), &items(text.as_bytes()));
+                assert_eq!(is_such(effects), expected, "{text}");
+            }
+        }
+    }
+
     #[test]
     fn templates_that_do_something() {
-        let may = |text: &str| may_be_in(text.as_bytes(), &items(text.as_bytes()));
-        for text in [
+        let doing = [
             "template <class T> int Reg<T>::v = side();",
             "template<class T> std::map<T, int> Reg<T>::v;",
             "template <class T> Reg<T> Reg<T>::v{1};",
@@ -274,10 +309,8 @@ mod tests {
             "template <class T> __attribute__((constructor)) void reg() { say(); }",
             "template <class T> __attribute__((noinline, used)) void reg() { say(); }",
             "template <class T> struct S { [[gnu::used]] void f() {} };",
-        ] {
-            assert!(may(text), "{text}");
-        }
-        for text in [
+        ];
+        let others = [
             "int v = side();",
             "template <class T> struct S { int a = 1; static const int b = 2; static inline int f() { return 1; } };",
             "template <class T> T f(T a = T());",
@@ -297,25 +330,20 @@ mod tests {
             "template <class T, int N = 3> enable_if_t<N == 3, T> f(T) { return 1; }",
             "template <class T> __attribute__((noinline)) void reg(int used) { say(used); }",
             "template <class T> [[nodiscard]] int a(int retain) { return b[used[1]]; }",
-        ] {
-            assert!(!may(text), "{text}");
-        }
+        ];
+        told(|effects| effects.defines, &doing, &others);
     }
 
     #[test]
     fn macros_for_templates_that_do_something() {
-        let may = |text: &str| may_be_given_by(text.as_bytes(), &items(text.as_bytes()));
-        for text in [
+        let giving = [
             "#define ATTR __attribute__((constructor))\nint x;",
             "#define ATTR(x) [[gnu::used]] x\nint x;",
-        ] {
-            assert!(may(text), "{text}");
-        }
-        for text in [
+        ];
+        let others = [
             "__attribute__((constructor)) void f() {}\n#define ATTR __attribute__((noinline))\n",
             "#define ATTR(used) __attribute__((noinline)) used\nint x;",
-        ] {
-            assert!(!may(text), "{text}");
-        }
+        ];
+        told(|effects| effects.gives, &giving, &others);
     }
 }

@@ -69,23 +69,21 @@ mod tests {
             let line = [start, &[x, Token::Paste, y]].concat();
             rows(&line).into_iter().map(|row| row.operands).collect()
         };
-        let y_word = y;
         let y = || Some(b"y".to_vec());
         assert_eq!(of(&[f]), [[Some(b"x".to_vec()), y()]]);
         assert_eq!(of(&[f, open, x, close]), [[None, y()]]);
-        let optional = Token::Word(b"__VA_OPT__");
-        let line = [
+        // `__VA_OPT__(x)##x`
+        let optional = [
             f,
             open,
             x,
             close,
-            optional,
+            Token::Word(b"__VA_OPT__"),
             open,
-            y_word,
-            close,
-            Token::Paste,
             x,
+            close,
         ];
+        let line = [&optional[..], &[Token::Paste, x]].concat();
         let operands: Vec<_> = rows(&line).into_iter().map(|row| row.operands).collect();
         assert_eq!(operands, [[None, None]]);
         // In a group that is skipped there may be anything.
