@@ -553,6 +553,44 @@ fn who_writes_an_internal_has_a_say_in_who_reads_it() {
     }
 }
 
+/// The optimizer writes a variable's first value in another form (`&array[4]` as 16 bytes from `array`): it is known as before. What it truly
+/// changes is compiled, and is there for those from the repository who use it, though nothing that is compiled does.
+#[test]
+fn a_variable_that_is_kept_for_inlining_stays_as_it_was() {
+    const C: &str = "
+        static int array[8];
+        static int *place = &array[4];
+        int user(int x) { *place = x; return x; }
+        void move(int x) { place = &array[x & 7]; }
+        int edited(int x) { int bit = x & 1; if (bit > 1) *place = 5; return x * 2; }
+        int here(void) { return array[3]; }";
+    const MAIN: &str = "
+        int user(int x); void move(int x); int edited(int x); int here(void);
+        int main(void) { move(3); user(4); return edited(3) + here() != 10; }";
+    const CXX: &str = "
+        int number() { return 4; }
+        static int wide[64];
+        static int first = number();
+        int *use() { wide[3] = first; return wide; }
+        inline int edited(int x) { int s = 0; for (int i = 0; i < 64; i++) s += wide[i] + x; return s * 2; }
+        int main() { use(); return edited(1) + first != 140; }";
+    for level in ["-O1", "-O2", "-O3", "-Os"] {
+        let machine = machine!();
+        machine.compile("main.c", MAIN, &[level], false);
+        for (name, text) in [("a.c", C), ("b.cc", CXX)] {
+            machine.verified(name, text, &[level]);
+            for text in [&text.replace(" * 2", " * 3"), text] {
+                let said = machine.verified(name, text, &[level]);
+                assert!(!said.contains("compiled again"), "{said}");
+            }
+        }
+        let ending = machine.run(&["a.c.o", "main.c.o"]).status;
+        assert_eq!(ending.code(), Some(0), "{level}");
+        let ending = machine.run(&["b.cc.o"]).status;
+        assert_eq!(ending.code(), Some(0), "{level}");
+    }
+}
+
 /// An internal function that has no name of its own is a part of who uses it, and is not taken from the repository as it was.
 #[test]
 fn an_internal_in_a_section_is_as_it_is_now() {

@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/ConstantFolding.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalVariable.h"
@@ -29,6 +30,18 @@ struct Before {
   uint64_t align;
   bool constant;
 };
+
+/// The linkage of what is written whoever uses it.
+GlobalValue::LinkageTypes written(GlobalValue::LinkageTypes linkage) {
+  switch (linkage) {
+  case GlobalValue::LinkOnceODRLinkage:
+    return GlobalValue::WeakODRLinkage;
+  case GlobalValue::LinkOnceAnyLinkage:
+    return GlobalValue::WeakAnyLinkage;
+  default:
+    return linkage;
+  }
+}
 
 /// A function that its users do not see: what they see, and how it was.
 struct Seal {
@@ -85,17 +98,16 @@ void unseal(const Seal &seal) {
     declaration->replaceAllUsesWith(seal.function);
     declaration->eraseFromParent();
   }
-  bool is_linkonce = GlobalValue::isLinkOnceLinkage(seal.linkage);
-  seal.function->setLinkage(!seal.is_written || !is_linkonce ? seal.linkage
-                            : seal.linkage == GlobalValue::LinkOnceODRLinkage
-                                ? GlobalValue::WeakODRLinkage
-                                : GlobalValue::WeakAnyLinkage);
+  seal.function->setLinkage(seal.is_written ? written(seal.linkage) : seal.linkage);
   seal.function->setComdat(seal.comdat);
   seal.function->setAttributes(seal.attributes);
 }
 
+/// The first value is as the optimizer writes constants, which it does to all of them: in another form it is none other.
 Before state_of(const GlobalVariable &variable) {
-  return {variable.hasInitializer() ? variable.getInitializer() : nullptr,
+  const DataLayout &layout = variable.getParent()->getDataLayout();
+  return {variable.hasInitializer() ? ConstantFoldConstant(variable.getInitializer(), layout)
+                                    : nullptr,
           variable.getAlign() ? variable.getAlign()->value() : 0, variable.isConstant()};
 }
 
@@ -280,6 +292,9 @@ struct LatePass : PassInfoMixin<LatePass> {
         if (now.initializer != before.initializer || now.constant != before.constant ||
             now.align != before.align) {
           repo_session_changed(state->session, at, "what is compiled has changed it");
+          // What comes from the repository may use it, also where nothing does that is compiled.
+          state->promoted.erase(variable);
+          variable->setLinkage(written(variable->getLinkage()));
           continue;
         }
       }

@@ -322,7 +322,11 @@ impl Pruning {
         }
         let programs = repository.programs()?;
         let (compilation, grafted) = match report.pruned {
-            true => self.graft(&prepared, &programs, &report)?,
+            true => (self.graft(&prepared, &programs, &report)).inspect_err(|_| {
+                if self.wish.explain {
+                    explain::say(&report, &[], &self.unit, log.verbose);
+                }
+            })?,
             false => (prepared.compilation, 0),
         };
         let compilation = match &whole {
