@@ -205,8 +205,12 @@ impl Compiling<'_> {
         let shown = self.invocation.shown();
         let line = format_args!("{shown}: nothing is left out: {why}");
         self.asked.log.decide(line);
+        self.nothing_to_verify(why);
+    }
+
+    /// Says so to who asks for a proof and has not heard why there is none.
+    fn nothing_to_verify(&self, why: &str) {
         if self.asked.pruning.fails && !self.asked.log.explain {
-            // Who asks for a proof should know that there is none.
             linker::tell!("repo-cc: nothing to verify: {why}");
         }
     }
@@ -308,6 +312,7 @@ impl Compiling<'_> {
             }
             Err(Ordinary::Quiet(why) | Ordinary::Told(why)) => {
                 log.decide(format_args!("{path}: compiled again, whole: {why}"));
+                self.nothing_to_verify(&why);
                 return Ok(Before::InVain(ending));
             }
         };
