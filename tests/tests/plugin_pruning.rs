@@ -591,6 +591,39 @@ fn a_variable_that_is_kept_for_inlining_stays_as_it_was() {
     }
 }
 
+/// What is inlined whatever it is goes into its callers before anything else is done: then what it calls has more callers, which counts
+/// where that is internal.
+#[test]
+fn what_is_called_by_something_that_is_always_inlined_has_more_callers() {
+    const FLATTEN: &str = "
+        static int g(int x);
+        int f(int x) { return x > 6 ? g(x / 2) : 17; }
+        static int g(int x) { return x % 2 ? f(x - 1) + 6 : f(x / 3); }
+        int edited(int x) { return x; }";
+    const ALWAYS: &str = "
+        int sink(int);
+        static int large(int x) { for (int i = 0; i < 9; i++) { x += sink(x ^ i) * sink(i); x -= sink(x & 5); x ^= sink(x | 2); x *= sink(x + 9); x += sink(x / 7); } return x; }
+        static inline __attribute__((always_inline)) int h(int x) { return large(x) + 1; }
+        int user(int x) { return h(x) * 2; }
+        int edited(int x) { return x; }";
+    for level in ["-O1", "-O2", "-Os"] {
+        let machine = machine!();
+        for (text, to) in [
+            (
+                FLATTEN,
+                "__attribute__((flatten)) int edited(int x) { return f(x) + 1; }",
+            ),
+            (ALWAYS, "int edited(int x) { return h(x + 3); }"),
+        ] {
+            let edited = text.replace("int edited(int x) { return x; }", to);
+            assert_ne!(text, edited);
+            for text in [text, &edited, text] {
+                machine.verified("a.c", text, &[level]);
+            }
+        }
+    }
+}
+
 /// An internal function that has no name of its own is a part of who uses it, and is not taken from the repository as it was.
 #[test]
 fn an_internal_in_a_section_is_as_it_is_now() {

@@ -964,6 +964,37 @@ RepoModule Walk::module() const {
           has_unasked,        tells_places};
 }
 
+/// Whether somebody has it inlined whatever it is: that is done first of all, and what it calls has another caller from then on.
+static bool is_copied_first(const Function &function) {
+  if (function.use_empty())
+    return false;
+  return function.hasFnAttribute(Attribute::AlwaysInline) ||
+         any_of(function.uses(), [](const Use &use) {
+           auto *call = dyn_cast<CallBase>(use.getUser());
+           return call && call->isCallee(&use) && call->hasFnAttr(Attribute::AlwaysInline);
+         });
+}
+
+/// Whether what only `user` calls may come to be called by others before the optimizer has looked at that one. (One that is internal and goes into its
+/// one caller first of all is a part of that.)
+static bool may_come_to_have_more(const GlobalValue &user) {
+  SmallPtrSet<const Function *, 4> seen;
+  auto *function = dyn_cast<Function>(&user);
+  while (function && is_copied_first(*function)) {
+    const Function *caller = nullptr;
+    for (const Use &use : function->uses()) {
+      auto *call = dyn_cast<CallBase>(use.getUser());
+      if (!call || !call->isCallee(&use) || (caller && caller != call->getFunction()))
+        return true;
+      caller = call->getFunction();
+    }
+    if (!function->hasLocalLinkage() || !seen.insert(function).second)
+      return true;
+    function = caller;
+  }
+  return false;
+}
+
 /// Gives internals that more than one definition may come to use hidden names of their own: what the optimizer does to the one
 /// user does not depend on the other any more, and their fragments find them by name.
 ///
@@ -1007,7 +1038,8 @@ Promoted promote(Module &module, unsigned level, StringRef unit) {
       variable->setConstant(true);
     // What is never inlined may come to be called by all who inline its caller.
     auto *function = dyn_cast<Function>(object);
-    if (level && function && one && calls_only && !function->hasFnAttribute(Attribute::NoInline))
+    if (level && function && one && calls_only && !function->hasFnAttribute(Attribute::NoInline) &&
+        !may_come_to_have_more(*user))
       continue;
     result.push_back({object, object->getName().str()});
     object->setName(object->getName() + ".repo." + unit);

@@ -18,6 +18,7 @@ use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
 
 const STT_FUNC: u8 = 2;
+const SHF_STRINGS: u32 = 0x20;
 const STT_OBJECT: u8 = 1;
 const STB_GLOBAL: u8 = 1;
 const SHF_MERGE: u32 = 0x10;
@@ -437,7 +438,10 @@ impl<'c, 'a> Walk<'c, 'a> {
                 (Target::Piece(piece), _) => {
                     let piece = &from.pieces[piece as usize];
                     self.part(from.name(piece.section_name));
-                    self.part(&[piece.align_log2]);
+                    // Constants are aligned as the strictest of the object's is, of whatever function that is.
+                    if piece.sh_flags & SHF_STRINGS != 0 {
+                        self.part(&[piece.align_log2]);
+                    }
                     self.part(&piece.sh_flags.to_le_bytes());
                     self.part(&piece.entsize.to_le_bytes());
                     self.part(piece.bytes);
