@@ -14,6 +14,7 @@
 //! | [`memo`] | compiles that `repo-cc` may know, compared with compiles |
 //! | [`draw`] | numbers as good as random |
 //! | [`mutations`] | random edits of other people's sources |
+//! | [`random_cxx`] | random programs, edited part by part |
 //! | [`relink`] | a directory in which programs are linked again and again |
 //! | [`scratch`] | a directory with a repository of its own |
 //!
@@ -32,6 +33,7 @@ pub mod mutations;
 pub mod process;
 pub mod programs;
 pub mod pruned;
+pub mod random_cxx;
 pub mod relink;
 pub mod scratch;
 pub mod sources;
