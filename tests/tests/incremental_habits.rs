@@ -43,6 +43,107 @@ fn archive(place: &Place, members: &[&str]) {
     run(ar.args(["rcs", "libf.a"]).args(members)).ok();
 }
 
+/// What was linked for a name that nobody wants any more would be left out by a full link, with what it does at start.
+#[test]
+fn what_nobody_wants_any_more_goes() {
+    let Some(place) = Place::new() else { return };
+    let main = "int late(void) __attribute__((weak)); int work(void); int started;\
+        int main(void) { return work() + started + (late ? 100 : 0); }";
+    let work = "int late(void); int work(void) { return late(); }";
+    let late = "int other(void); extern int started; int late(void) { return other(); }\
+        __attribute__((constructor)) static void start(void) { started = 10; }";
+    // The two members want each other.
+    let other = "int late(void); int other(void) { return late ? 3 : 4; }";
+    let idle = "int work(void) { return 1; }";
+    for (name, text) in [
+        ("main", main),
+        ("work", work),
+        ("late", late),
+        ("other", other),
+    ] {
+        place.compile(name, text, &["-xc"], false);
+    }
+    archive(&place, &["late.o", "other.o"]);
+    settle();
+    let words = ["main.o", "work.o", "libf.a"];
+    in_full(&place, &words, "there is no state", 113);
+    let more = "int late(void); int work(void) { return late() + 1; }";
+    place.compile("work", more, &["-xc"], false);
+    again(&place, &words, 1, 114);
+    place.compile("work", idle, &["-xc"], false);
+    in_full(&place, &words, "refers no more", 1);
+    // What an incremental link has drawn.
+    place.compile("work", work, &["-xc"], false);
+    settle();
+    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(113);
+    place.compile("work", idle, &["-xc"], false);
+    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(1);
+    // Of a library that is only linked if something needs it.
+    let mut library = place.scratch.command("gcc");
+    place
+        .scratch
+        .write("lib.c", late.replace("return other()", "return 3"));
+    run(library.args(["-shared", "-fPIC", "lib.c", "-o", "libl.so"])).ok();
+    settle();
+    let words = [
+        "main.o",
+        "work.o",
+        "-Wl,--as-needed",
+        "./libl.so",
+        "-Wl,-rpath,.",
+    ];
+    place.compile("work", work, &["-xc"], false);
+    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(113);
+    place.compile("work", idle, &["-xc"], false);
+    in_full(&place, &words, "refers no more", 1);
+}
+
+/// An indirect function has an entry of the PLT whose address others have, where code is linked to its place; that entry jumps to what the resolver says.
+#[test]
+fn indirect_functions_stay_what_they_are() {
+    let Some(place) = Place::new() else { return };
+    let main = "int f(int); int (*volatile p)(int) = f; int g(int x) { return f(x); }\
+        int main(void) { return p(2) + g(1) - 1; }";
+    let indirect = |number: u32| {
+        format!(
+            "static int one(int x) {{ return x + {number}; }} int more(int x) {{ return x * {number}; }}\
+             int (*choose(void))(int) {{ return one; }} int f(int) __attribute__((ifunc(\"choose\")));"
+        )
+    };
+    let plain = "int f(int x) { return x + 40; }";
+    for kind in [
+        &["-no-pie", "-fno-pie"][..],
+        &["-static", "-fno-pie"],
+        &["-pie", "-fPIE"],
+    ] {
+        place.compile("main", main, &[&["-xc"], kind].concat(), false);
+        let words = [&["main.o", "f.o"][..], &kind[..1]].concat();
+        for (text, code) in [
+            (indirect(10), 22),
+            (indirect(20), 42),
+            (
+                format!("int before(int x) {{ return x / 3; }} {}", indirect(30)),
+                62,
+            ),
+            (plain.to_owned(), 82),
+            (indirect(50), 102),
+        ] {
+            place.compile("f", &text, &[&["-xc"], kind].concat(), false);
+            place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+            run(&mut place.scratch.command(place.scratch.join("a"))).code(code);
+            place
+                .link(
+                    "a",
+                    &[&[INCREMENTAL, "-Wl,--verify-incremental"], &words[..]].concat(),
+                )
+                .ok();
+        }
+    }
+}
+
 #[test]
 fn members_of_archives_change_come_and_go() {
     let Some(place) = Place::new() else { return };

@@ -1,6 +1,7 @@
 //! After a full link: what the next link of the same output needs to know is written into the state file.
 
 use super::held::Held;
+use super::holds;
 use super::inputs::Inputs;
 use super::known::{known, linked};
 use super::manifest;
@@ -615,6 +616,7 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
         &speakers::hidden(exports(link.args), &records),
     );
     speakers::mentions(resolved, &keys, builder);
+    builder.table(Table::Holds, &holds::of_full_link(resolved));
     builder.table(Table::Groups, &groups(resolved));
     let mut starts = vec![0u32; resolved.files.0.len() + 1];
     let defined = || {

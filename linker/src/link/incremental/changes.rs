@@ -1,12 +1,13 @@
 //! What an incremental link tells the state.
 
+use super::holds::{self, HoldRecord};
 use super::lists::ListChange;
 use super::names::{Known, Names};
 use super::pieces::AddedPiece;
 use super::records::{Images, Range};
 use super::state::{
     ADDED, ChunkRecord, Facts, FileRecord, FreeRecord, GroupRecord, List, MANY, MentionRecord,
-    NONE, NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, hash_piece, key_of,
+    NONE, NameRecord, PartRecord, PieceRecord, PlaceRecord, State, Table, file, hash_piece, key_of,
 };
 use super::world::{NameAt, World};
 use crate::base::ids::{SectionId, SymbolId};
@@ -15,7 +16,7 @@ use crate::elf::build_id::ChunkDigest;
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{self, Slots};
 use crate::resolve::symbol_facts::{Referred, SymbolFacts};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What the state must be told.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub(super) struct Changes {
     /// What known names mean now.
     pub names: Vec<(NameAt, NameRecord)>,
     pub new_names: Vec<NameRecord>,
+    /// For which names what is linked newly is linked.
+    pub holds: Vec<HoldRecord>,
     /// The files that newly mention a name.
     pub mentions: Vec<(NameMention, u32)>,
     /// Those that newly define one.
@@ -118,6 +121,9 @@ impl Changes {
                 };
                 state.push(list, mention)?;
             }
+        }
+        for hold in self.holds {
+            state.push(List::Holds, hold)?;
         }
         for piece in self.pieces {
             let record = PieceRecord {
@@ -260,6 +266,26 @@ impl Changes {
         }
         self.names.extend(names.exports.names.iter().copied());
         self.note_mentions(world, places, names, &new_at, ids);
+        self.note_holds(world, places, names, ids);
+    }
+
+    fn note_holds(&mut self, world: &World, places: &Places, names: &Names, ids: &[u32]) {
+        let known: &[FileRecord] = world.state.table(Table::Files);
+        let is_new = |id: u32| {
+            let record = known.get(id as usize);
+            record.is_none_or(|record| record.bits & file::LINKED == 0)
+        };
+        let imports: FxHashSet<SymbolId> = match names.has_new_libraries {
+            true => {
+                let all = names.list.iter().filter(|known| known.import.is_some());
+                all.map(|known| known.symbol).collect()
+            }
+            false => FxHashSet::default(),
+        };
+        if !imports.is_empty() || ids.iter().any(|id| is_new(*id)) {
+            let files: Vec<_> = places.files.iter().skip(1).collect();
+            self.holds = holds::of_drawn(&files, ids, places.symbols, is_new, &imports);
+        }
     }
 
     fn note_mentions(

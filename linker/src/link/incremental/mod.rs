@@ -35,6 +35,7 @@ mod export;
 mod exports;
 mod gaps;
 pub(super) mod held;
+mod holds;
 mod holes;
 mod imports;
 mod inputs;

@@ -6,6 +6,7 @@ use super::copies;
 use super::draw;
 use super::export::{Export, Exported};
 use super::exports::{Exports, Found};
+use super::holds;
 use super::imports::{Grant, Import};
 use super::needs::{Needed, NewNeeds};
 use super::reason::Reason;
@@ -62,6 +63,8 @@ pub(super) struct Names {
     pub exports: Exports,
     /// What is needed of shared objects that nobody has needed, beside what [`Edited`](super::edited::Edited) knows.
     pub needs: NewNeeds,
+    /// Some of what is imported newly is of libraries that nobody has needed.
+    pub has_new_libraries: bool,
 }
 
 /// What names mean, or who must be asked as well.
@@ -110,6 +113,7 @@ impl Names {
             grants: Vec::new(),
             exports: Exports::default(),
             needs: NewNeeds::default(),
+            has_new_libraries: !again.edited.needs.libraries.is_empty(),
         };
         let mut more: Vec<u32> = Vec::new();
         let mut missing: Vec<Vec<u8>> = Vec::new();
@@ -200,7 +204,11 @@ impl Names {
             (false, _) => Ok(Settled::More(more)),
             (true, Some(failed)) => Err(failed),
             (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
-            (true, None) => Ok(Settled::Names(Box::new(names))),
+            (true, None) => {
+                let all = files.ids().skip(1).map(|id| files.get(id));
+                holds::check(world.state, all, ids, symbols)?;
+                Ok(Settled::Names(Box::new(names)))
+            }
         }
     }
 

@@ -313,7 +313,17 @@ pub(super) fn moved<'n>(
         let (Some(record), Some(at)) = (known.record, known.at) else {
             continue;
         };
-        let now = values[known.symbol.index()].address;
+        let now = &values[known.symbol.index()];
+        let (had, has) = (record.facts, now.facts);
+        let is_resolved_otherwise = had.has(Defined::IFUNC) != has.has(Defined::IFUNC)
+            && record.definer != NONE
+            || (had | has).has(Defined::IFUNC) && (had | has).has(Demand::CANONICAL_PLT);
+        if is_resolved_otherwise && !again.world.is_as_before {
+            // Its entry of the PLT, of which others have the address, jumps to what a resolver says, or would have to.
+            let name = again.link.diag.show_name(places.symbols.name(known.symbol));
+            return Err(format!("{name} is, or was, an indirect function").into());
+        }
+        let now = now.address;
         if now == record.address {
             continue;
         }

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use store::engine::{Linux, System};
 
 /// What the file begins with. The last byte is the version of the form.
-const MAGIC: [u8; 8] = *b"repo-ld\x02";
+const MAGIC: [u8; 8] = *b"repo-ld\x03";
 
 /// No number.
 pub const NONE: u32 = u32::MAX;
@@ -207,10 +207,12 @@ pub enum Table {
     Said,
     /// [`FreeRecord`]s.
     Free,
+    /// [`HoldRecord`](super::holds::HoldRecord)s, by file.
+    Holds,
 }
 
 /// How many there are.
-pub const TABLES: usize = 24;
+pub const TABLES: usize = 25;
 
 /// What incremental links add, each a list from the last record to the first.
 #[derive(Clone, Copy, Debug)]
@@ -225,10 +227,12 @@ pub enum List {
     Mentions,
     /// [`MentionRecord`]s of the files that have come to define a name.
     Definitions,
+    /// [`HoldRecord`](super::holds::HoldRecord)s.
+    Holds,
 }
 
 /// How many there are.
-const LISTS: usize = 5;
+const LISTS: usize = 6;
 
 /// Why a state cannot be used whose offsets lead nowhere.
 pub const DAMAGED: &str = "the state of the earlier link is damaged";
