@@ -195,6 +195,47 @@ fn what_the_command_line_asks_for_is_looked_up_at_run_time() {
     }
 }
 
+/// A library that only weak references would need is not needed; code that is linked to its place finds nothing then, and does not crash.
+#[test]
+fn weak_references_to_a_library_that_is_not_needed() {
+    let Some(bench) = Bench::new() else { return };
+    let library = "int f(void) { return 3; } int d[4] = {7}; int g(void) { return 1; }";
+    shared(&bench, "weak", "", library);
+    let source = r#"#include <stdio.h>
+        extern __attribute__((weak)) int f(void), d[];
+        int (*p)(void) = f, *q = d;
+        int main(void) { printf("%d %d %d %d\n", f ? f() : 0, p == f, d ? d[0] : 0, q == d); return 0; }"#;
+    for options in ["-fno-pie -no-pie", "-fPIE -pie"] {
+        compile(&bench, "main", options, source);
+        compile(
+            &bench,
+            "other",
+            options,
+            "int g(void); int h(void) { return g(); }",
+        );
+        let library = "-Wl,--as-needed libweak.so -Wl,-rpath,.";
+        bench.same_behaviour("gcc", &format!("{options} main.o {library}"));
+        assert_eq!(bench.execute("program.Ours").text(), "0 1 0 1\n");
+        bench.same_behaviour("gcc", &format!("{options} main.o other.o {library}"));
+        assert_eq!(bench.execute("program.Ours").text(), "3 1 7 1\n");
+    }
+}
+
+/// For a common block a member of an archive is linked that has the variable with a value, but not if that is weak.
+#[test]
+fn members_with_weak_variables_are_not_linked_for_common_blocks() {
+    let Some(bench) = Bench::new() else { return };
+    let main = "int printf(const char *, ...); int d[1]; int main(void) { printf(\"%d\\n\", d[0]); return 0; }";
+    compile(&bench, "main", "-fcommon", main);
+    for (weak, expected) in [("__attribute__((weak)) ", "0\n"), ("", "6\n")] {
+        compile(&bench, "member", "", &format!("{weak}int d[1] = {{6}};"));
+        bench.driver(Linker::Reference, "rm", "-f libm6.a");
+        bench.driver(Linker::Reference, "ar", "rc libm6.a member.o");
+        bench.same_behaviour("gcc", "main.o libm6.a");
+        assert_eq!(bench.execute("program.Ours").text(), expected);
+    }
+}
+
 #[test]
 fn nothing_refers_to_sections_that_are_not_for_linked_files() {
     let Some(bench) = Bench::new() else { return };

@@ -5,7 +5,8 @@ mod linking;
 
 use goblin::elf::{Elf, program_header};
 use linking::{BOTH, Bench, Linker, check_image, tag};
-use repo_tests::process::Run;
+use repo_tests::binaries::Binaries;
+use repo_tests::process::{Run, run};
 
 const DT_DEBUG: u64 = 21;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
@@ -390,6 +391,38 @@ fn visibility_of_section_bounds() {
             .iter()
             .find(|s| elf.dynstrtab.get_at(s.st_name) == Some("__start_list"));
         assert_eq!(symbol.map(|s| s.st_other & 3), visibility, "{value}");
+    }
+}
+
+/// What is between the bounds of a section may go with `--gc-sections` only, also from tickets, of which nothing is linked that nobody refers to.
+#[test]
+fn what_is_between_section_bounds_stays_without_garbage_collection() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write(
+        "item.c",
+        "__attribute__((section(\"list\"), used)) static int item = 8; int other(void) { return 1; }",
+    );
+    bench.scratch.write(
+        "main.c",
+        "int other(void); extern int __start_list[] __attribute__((weak)), __stop_list[] __attribute__((weak));
+         int main(void) { return __stop_list - __start_list + other(); }",
+    );
+    let program = Binaries::get().path("repo-cc");
+    for tickets in [false, true] {
+        for name in ["item", "main"] {
+            let mut compile = match tickets {
+                true => bench.scratch.command(program),
+                false => bench.scratch.command("gcc"),
+            };
+            compile.args(tickets.then_some("gcc"));
+            let (source, object) = (format!("{name}.c"), format!("{name}.o"));
+            run(compile.args(["-O2", "-c", &source, "-o", &object])).ok();
+        }
+        for option in ["", "-Wl,-z,start-stop-gc"] {
+            let words = format!("main.o item.o {option} -o program");
+            bench.driver(Linker::Ours, "gcc", &words).ok();
+            bench.execute("program").code(2);
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::input::parts::{Fixup, Piece, Place, PlainMember, Target, Unwind, desc
 use crate::messages::diag::Diagnostics;
 use crate::resolve::input_sections::{SectionRef, Sections, state, why_discarded};
 use crate::resolve::resolution::Definitions;
-use crate::resolve::symbol_facts::{Bound, Defined, Demand, SymbolFacts};
+use crate::resolve::symbol_facts::{Bound, Defined, Demand, Referred, SymbolFacts};
 use crate::resolve::symbol_table::SymbolTable;
 use format_spec::outline::usage;
 use groups::Groups;
@@ -167,6 +167,8 @@ pub struct Tracer<'l, 'a> {
     pub allow_copies: bool,
     /// Even of protected symbols, whose own object will not see them.
     pub allow_protected_copies: bool,
+    /// By file, whether it is a library under `--as-needed` that nobody needs: what refers weakly to its names finds none at run time. Empty: none is.
+    pub unneeded: &'l [bool],
     /// For messages.
     pub diag: &'l Diagnostics,
 }
@@ -1092,6 +1094,10 @@ impl Tracer<'_, '_> {
             if self.mode.pic {
                 self.needs_pic(id, fixup, Some(symbol));
             }
+            return Demand::NONE;
+        }
+        let is_unneeded = self.unneeded.get(key.file().index());
+        if is_unneeded.is_some_and(|is_unneeded| *is_unneeded) && !bits.has(Referred::STRONGLY) {
             return Demand::NONE;
         }
         let shared = self.files.get(key.file());

@@ -12,8 +12,9 @@ use crate::graph::repository_pieces::{PiecePlaces, UsedPieces};
 use crate::graph::sframe::Sframe;
 use crate::graph::trace::groups::Groups;
 use crate::graph::trace::{Needs, Tracer};
+use crate::input::file::File;
 use crate::layout::commons::Commons;
-use crate::layout::dynamic::{Dynamic, GlibcAbi};
+use crate::layout::dynamic::{self, Dynamic, GlibcAbi};
 use crate::layout::got::{Entry, Got};
 use crate::layout::placement::{self, MergeClasses, MergedPieces, PieceError};
 use crate::layout::synthetic_sizes::relocation_counts;
@@ -201,7 +202,18 @@ fn follow<'r>(
         facts,
         ..
     } = resolved;
+    // Only code that is linked to its place takes the address of a library's name for its own.
+    let may_lack = |file: &File| file.shared().is_some() && file.as_needed;
+    let unneeded = match !mode.pic && files.0.iter().any(may_lack) {
+        true => {
+            let used = dynamic::used(files, symbols, false);
+            let files = files.0.iter().zip(used);
+            files.map(|(file, used)| may_lack(file) && !used).collect()
+        }
+        false => Vec::new(),
+    };
     let tracer = Tracer {
+        unneeded: &unneeded,
         pieces,
         files,
         symbols,

@@ -48,6 +48,8 @@ mod offer {
 /// Finds the files that are linked, by number of file. `required` are symbols
 /// that must be defined as if something referred to them (`-u`, `-e`).
 pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> Vec<bool> {
+    // Names of common blocks, for which no member is linked that has a weak definition.
+    let commons: Mutex<HashSet<SymbolId>> = Mutex::default();
     files.0.par_iter().enumerate().for_each(|(i, file)| {
         let id = FileId(i as u32);
         match &file.body {
@@ -71,6 +73,9 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
                     (_, false) if symbol.is_weak() => offer::WEAK,
                     (_, false) => offer::STRONG,
                 };
+                if rank == offer::COMMON {
+                    commons.lock().insert(symbols.of(file, index));
+                }
                 symbols.offer(symbols.of(file, index), Key::new(rank, id, index));
             }),
         }
@@ -81,6 +86,12 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
         .iter()
         .map(|file| AtomicBool::new(!file.lazy))
         .collect();
+    let commons = commons.into_inner();
+    let is_weak = |key: Key| {
+        let object = files.get(key.file()).object();
+        let symbol = object.and_then(|object| object.symbol(key.index()));
+        symbol.is_some_and(|symbol| symbol.is_weak())
+    };
     // Links the member that defines a symbol, if it is not linked yet.
     let pull = |id: SymbolId, found: &mut Vec<FileId>| {
         let key = symbols.key(id);
@@ -88,6 +99,9 @@ pub fn extract(files: &Files, symbols: &SymbolTable, required: &[SymbolId]) -> V
             return;
         }
         let file = key.file();
+        if !commons.is_empty() && commons.contains(&id) && is_weak(key) {
+            return;
+        }
         if files.get(file).lazy
             && !linked[file.index()].load(Relaxed)
             && !linked[file.index()].swap(true, Relaxed)

@@ -158,6 +158,6 @@ pub fn bounded_parts(args: &Args, outputs: &Outputs, linker_symbols: &LinkerSymb
     outputs
         .parts
         .iter()
-        .map(|part| !args.z.start_stop_gc && bounds(part.output))
+        .map(|part| !(args.gc_sections && args.z.start_stop_gc) && bounds(part.output))
         .collect()
 }

@@ -160,6 +160,7 @@ pub(super) fn trace<'r>(
     };
     let used = UsedPieces::new(files);
     let tracer = Tracer {
+        unneeded: &[],
         pieces: &used,
         files,
         symbols,
