@@ -80,25 +80,6 @@ fn what_nobody_wants_any_more_goes() {
     place.compile("work", idle, &["-xc"], false);
     place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
     run(&mut place.scratch.command(place.scratch.join("a"))).code(1);
-    // Of a library that is only linked if something needs it.
-    let mut library = place.scratch.command("gcc");
-    place
-        .scratch
-        .write("lib.c", late.replace("return other()", "return 3"));
-    run(library.args(["-shared", "-fPIC", "lib.c", "-o", "libl.so"])).ok();
-    settle();
-    let words = [
-        "main.o",
-        "work.o",
-        "-Wl,--as-needed",
-        "./libl.so",
-        "-Wl,-rpath,.",
-    ];
-    place.compile("work", work, &["-xc"], false);
-    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
-    run(&mut place.scratch.command(place.scratch.join("a"))).code(113);
-    place.compile("work", idle, &["-xc"], false);
-    in_full(&place, &words, "refers no more", 1);
 }
 
 /// An indirect function has an entry of the PLT whose address others have, where code is linked to its place; that entry jumps to what the resolver says.

@@ -16,7 +16,7 @@ use crate::elf::build_id::ChunkDigest;
 use crate::layout::address_map::{Places, SymbolValue};
 use crate::layout::got::{self, Slots};
 use crate::resolve::symbol_facts::{Referred, SymbolFacts};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// What the state must be told.
 #[derive(Default)]
@@ -266,25 +266,18 @@ impl Changes {
         }
         self.names.extend(names.exports.names.iter().copied());
         self.note_mentions(world, places, names, &new_at, ids);
-        self.note_holds(world, places, names, ids);
+        self.note_holds(world, places, ids);
     }
 
-    fn note_holds(&mut self, world: &World, places: &Places, names: &Names, ids: &[u32]) {
+    fn note_holds(&mut self, world: &World, places: &Places, ids: &[u32]) {
         let known: &[FileRecord] = world.state.table(Table::Files);
         let is_new = |id: u32| {
             let record = known.get(id as usize);
             record.is_none_or(|record| record.bits & file::LINKED == 0)
         };
-        let imports: FxHashSet<SymbolId> = match names.has_new_libraries {
-            true => {
-                let all = names.list.iter().filter(|known| known.import.is_some());
-                all.map(|known| known.symbol).collect()
-            }
-            false => FxHashSet::default(),
-        };
-        if !imports.is_empty() || ids.iter().any(|id| is_new(*id)) {
+        if ids.iter().any(|id| is_new(*id)) {
             let files: Vec<_> = places.files.iter().skip(1).collect();
-            self.holds = holds::of_drawn(&files, ids, places.symbols, is_new, &imports);
+            self.holds = holds::of_drawn(&files, ids, places.symbols, is_new);
         }
     }
 

@@ -63,8 +63,6 @@ pub(super) struct Names {
     pub exports: Exports,
     /// What is needed of shared objects that nobody has needed, beside what [`Edited`](super::edited::Edited) knows.
     pub needs: NewNeeds,
-    /// Some of what is imported newly is of libraries that nobody has needed.
-    pub has_new_libraries: bool,
 }
 
 /// What names mean, or who must be asked as well.
@@ -113,7 +111,6 @@ impl Names {
             grants: Vec::new(),
             exports: Exports::default(),
             needs: NewNeeds::default(),
-            has_new_libraries: !again.edited.needs.libraries.is_empty(),
         };
         let mut more: Vec<u32> = Vec::new();
         let mut missing: Vec<Vec<u8>> = Vec::new();
