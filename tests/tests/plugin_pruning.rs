@@ -624,6 +624,27 @@ fn what_is_called_by_something_that_is_always_inlined_has_more_callers() {
     }
 }
 
+/// What a shared object's code refers to by its place must be compiled with it.
+#[test]
+fn code_without_semantic_interposition_is_compiled_whole() {
+    const TEXT: &str = "
+        int sink(int);
+        int known(int x) { for (int i = 0; i < x; i++) x += sink(i) * sink(x); return x; }
+        int user(int x) { return known(x + 1) + known(x); }
+        void *edited(int x) { sink(1); return x ? (void *)known : (void *)user; }";
+    let machine = machine!();
+    for options in [&["-fno-semantic-interposition"][..], &[]] {
+        let options = [&["-O2", "-fPIC"], options].concat();
+        for text in [TEXT, &TEXT.replace("sink(1)", "sink(2)")] {
+            machine.compile("a.c", text, &options, false);
+            let mut link = machine.scratch.command(Binaries::get().path("repo-cc"));
+            link.arg(&machine.clang)
+                .args(["-shared", "a.c.o", "-o", "a.so"]);
+            run(&mut link).ok();
+        }
+    }
+}
+
 /// An internal function that has no name of its own is a part of who uses it, and is not taken from the repository as it was.
 #[test]
 fn an_internal_in_a_section_is_as_it_is_now() {

@@ -1195,9 +1195,22 @@ static const char *around(const Module &module) {
   return module.getProfileSummary(false) ? "a profile" : nullptr;
 }
 
+/// Whether a shared object's code refers by their places to definitions that others see: then it cannot be linked if it does so to what was left out,
+/// which is another file's as far as the code generator knows.
+static bool has_definitive(const Module &module) {
+  if (module.getPICLevel() == PICLevel::NotPIC || module.getPIELevel() != PIELevel::Default)
+    return false;
+  return any_of(module.global_values(), [](const GlobalValue &value) {
+    return is_definition(value) && !value.hasLocalLinkage() && value.hasDefaultVisibility() &&
+           value.isDSOLocal();
+  });
+}
+
 const char *whole(const Module &module) {
   if (module.getNamedMetadata("llvm.dbg.cu"))
     return "debug information";
+  if (has_definitive(module))
+    return "definitions that no other may replace (-fno-semantic-interposition)";
   const char *why = around(module);
   return why ? why : beside_functions(module);
 }
