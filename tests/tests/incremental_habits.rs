@@ -175,6 +175,36 @@ fn members_of_archives_change_come_and_go() {
     run(&mut place.scratch.command(place.scratch.join("a"))).code(7);
 }
 
+/// rustc calls an object that it has compiled again otherwise than before.
+#[test]
+fn members_of_archives_get_other_names() {
+    let Some(place) = Place::new() else { return };
+    place.compile(
+        "main",
+        "int a(); int b(); int main() { return a() + b(); }",
+        &[],
+        false,
+    );
+    for (name, value) in [("a", 1), ("b", 2), ("c", 4)] {
+        function(&place, name, value);
+    }
+    archive(&place, &["a.o", "b.o", "c.o"]);
+    settle();
+    let words = ["main.o", "libf.a"];
+    in_full(&place, &words, "there is no state", 3);
+    for (round, value) in [("first", 5), ("second", 9)] {
+        place.compile(round, &format!("int b() {{ return {value}; }}"), &[], false);
+        archive(&place, &["a.o", &format!("{round}.o"), "c.o"]);
+        again(&place, &words, 1, value + 1);
+    }
+    // Two that change places are not who they were.
+    std::fs::copy(place.scratch.join("a.o"), place.scratch.join("x.o")).unwrap();
+    std::fs::copy(place.scratch.join("second.o"), place.scratch.join("y.o")).unwrap();
+    archive(&place, &["y.o", "x.o", "c.o"]);
+    place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
+    run(&mut place.scratch.command(place.scratch.join("a"))).code(10);
+}
+
 /// How large a common symbol is, and where, all files say together. Who has none is linked again without them.
 #[test]
 fn common_symbols() {

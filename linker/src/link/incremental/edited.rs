@@ -24,7 +24,7 @@ use crate::base::key::rank;
 use crate::elf::c;
 use crate::input::stamp::{Moment, Stamp};
 use crate::resolve::symbol_facts::Referred;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -425,10 +425,11 @@ impl Library<'_> {
         }
         let mut count: FxHashMap<u64, u32> = FxHashMap::default();
         let mut has_come = false;
-        let known = |name: u64, _: &[u8], _: u32| {
+        let renamed = self.renamed(bytes);
+        let known = |name: u64, _: &[u8], number: u32| {
             let count = count.entry(name).or_insert(0);
             *count += 1;
-            let known = old.get(&(name, *count));
+            let known = old.get(&(name, *count)).or_else(|| renamed.get(&number));
             has_come |= known.is_none();
             known.map(|known| known.file).filter(|file| *file != NONE)
         };
@@ -455,6 +456,26 @@ impl Library<'_> {
             }
         }
         Ok((names, members))
+    }
+
+    /// By their places, counted from 1, the members that have another name now than what they were: rustc gives its objects new ones each time.
+    /// These are the edited ones; who has kept its name is who it was.
+    fn renamed(&self, bytes: &[u8]) -> FxHashMap<u32, &MemberRecord> {
+        let mut names = Vec::new();
+        let note = |name, _: &[u8], _| {
+            names.push(name);
+            None
+        };
+        if list_members(bytes, note).is_none() || names.len() != self.old.len() {
+            return FxHashMap::default();
+        }
+        let before: FxHashSet<u64> = self.old.iter().map(|member| member.name).collect();
+        let now: FxHashSet<u64> = names.iter().copied().collect();
+        let pairs = (1..).zip(names.iter().zip(self.old));
+        pairs
+            .filter(|(_, (name, old))| !before.contains(name) && !now.contains(&old.name))
+            .map(|(number, (_, old))| (number, old))
+            .collect()
     }
 
     /// Refuses an archive of which other members may be linked now: one that was not linked defines what the program needs,

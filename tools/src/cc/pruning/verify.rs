@@ -172,8 +172,8 @@ pub fn definitions(from: &Compilation<'_>) -> Definitions {
         if let Place::Section(section) = symbol.place {
             walk.all_from(section);
         }
-        walk.sections
-            .iter()
+        (walk.sections.iter())
+            .chain(&walk.equals)
             .for_each(|section| is_reached[*section as usize] = true);
         let name = from.name(symbol.name);
         // An internal that the code generator has folded into all who use it is there, or not.
@@ -334,6 +334,8 @@ struct Walk<'c, 'a> {
     /// In the order in which they are reached.
     sections: Vec<u32>,
     number_of: FxHashMap<u32, u32>,
+    /// Those that are taken for one of them.
+    equals: Vec<u32>,
 }
 
 impl<'c, 'a> Walk<'c, 'a> {
@@ -345,6 +347,7 @@ impl<'c, 'a> Walk<'c, 'a> {
             parts: Vec::new(),
             sections: Vec::new(),
             number_of: FxHashMap::default(),
+            equals: Vec::new(),
         }
     }
 
@@ -361,10 +364,37 @@ impl<'c, 'a> Walk<'c, 'a> {
     }
 
     fn reach(&mut self, section: u32) -> u32 {
-        *self.number_of.entry(section).or_insert_with(|| {
-            self.sections.push(section);
-            self.sections.len() as u32 - 1
-        })
+        if let Some(number) = self.number_of.get(&section) {
+            return *number;
+        }
+        let number = match self.equal_table(section) {
+            Some(number) => {
+                self.equals.push(section);
+                number
+            }
+            None => {
+                self.sections.push(section);
+                self.sections.len() as u32 - 1
+            }
+        };
+        self.number_of.insert(section, number);
+        number
+    }
+
+    /// The number of a table of constants that has been reached and is the equal of this one: the repository has both once.
+    fn equal_table(&self, number: u32) -> Option<u32> {
+        let from = self.from;
+        let section = &from.sections[number as usize];
+        let is_table = |section: &Section<'_>| {
+            from.name(section.name).starts_with(b".rodata") && fixups(from, section).is_empty()
+        };
+        let is_equal = |other: &u32| {
+            let of = &from.sections[*other as usize];
+            let facts = |of: &Section<'_>| (of.sh_type, of.sh_flags, of.align_log2, of.size);
+            facts(of) == facts(section) && of.bytes == section.bytes && is_table(of)
+        };
+        let found = is_table(section).then(|| self.sections.iter().position(is_equal))?;
+        found.map(|at| at as u32)
     }
 
     fn all_from(&mut self, section: u32) {
