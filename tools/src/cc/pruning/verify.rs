@@ -18,10 +18,10 @@ use std::fmt;
 use store::program::build::{Compilation, Fixups, Place, Section, Target};
 
 const STT_FUNC: u8 = 2;
-const SHF_STRINGS: u32 = 0x20;
 const STT_OBJECT: u8 = 1;
 const STB_GLOBAL: u8 = 1;
 const SHF_MERGE: u32 = 0x10;
+const SHF_STRINGS: u32 = 0x20;
 
 /// What stands behind the names of internal functions.
 const INTERNAL: &[u8] = b" (internal)";
