@@ -82,6 +82,62 @@ fn what_nobody_wants_any_more_goes() {
     run(&mut place.scratch.command(place.scratch.join("a"))).code(1);
 }
 
+/// A library that nobody needs any more is not loaded, and does at start what it does no more.
+#[test]
+fn libraries_that_nobody_needs_any_more_go() {
+    let Some(place) = Place::new() else { return };
+    let library = "int started; int late(void) { return 3; } int later(void) { return 4; }\
+        __attribute__((constructor)) static void start(void) { extern int seen(int); seen(10); }";
+    let main = "static int sum; int seen(int x) { return sum += x; } int work(void); int more(void);\
+        int main(void) { return sum + work() + more(); }";
+    let wants = "int late(void); int NAME(void) { return late(); }";
+    let wants_another = "int later(void); int NAME(void) { return later(); }";
+    let weakly =
+        "int late(void) __attribute__((weak)); int NAME(void) { return late ? late() : 1; }";
+    let idle = "int NAME(void) { return 1; }";
+    place.compile("main", main, &["-xc"], false);
+    place.compile("late", library, &["-xc", "-fPIC"], false);
+    let mut gcc = place.scratch.command("gcc");
+    run(gcc.args([
+        "-shared",
+        "late.o",
+        "-o",
+        "liblate.so",
+        "-Wl,-soname,liblate.so",
+    ]))
+    .ok();
+    let words = [
+        "main.o",
+        "work.o",
+        "more.o",
+        "-rdynamic",
+        "-Wl,-rpath,$ORIGIN",
+        "-Wl,--as-needed",
+        "liblate.so",
+    ];
+    let compile = |name: &str, text: &str| {
+        place.compile(name, &text.replace("NAME", name), &["-xc"], false);
+    };
+    compile("work", wants);
+    compile("more", wants);
+    settle();
+    in_full(&place, &words, "there is no state", 16);
+    compile("work", idle);
+    // The other one is asked.
+    again(&place, &words, 2, 14);
+    compile("more", idle);
+    in_full(&place, &words, "not needed any more", 2);
+    // One that an incremental link has come to need.
+    compile("more", wants);
+    again(&place, &words, 1, 14);
+    compile("work", wants_another);
+    again(&place, &words, 1, 17);
+    compile("work", weakly);
+    again(&place, &words, 2, 16);
+    compile("more", idle);
+    in_full(&place, &words, "not needed any more", 2);
+}
+
 /// An indirect function has an entry of the PLT whose address others have, where code is linked to its place; that entry jumps to what the resolver says.
 #[test]
 fn indirect_functions_stay_what_they_are() {
@@ -234,6 +290,40 @@ fn common_symbols() {
         other(4);
         again(&place, &words, 1, 9);
     }
+}
+
+/// Where a member of an archive wins, which has common symbols, nothing is wrong with what lost.
+#[test]
+fn what_lost_against_members_with_common_symbols() {
+    let Some(place) = Place::new() else { return };
+    let of_c = ["-xc", "-fcommon"];
+    for (name, text) in [
+        (
+            "main",
+            "int f(int), g(int); int main(void) { return f(1) - 101 + g(0); }",
+        ),
+        (
+            "weak",
+            "__attribute__((weak)) int f(int x) { return x + 1; }",
+        ),
+        (
+            "strong",
+            "int g(int x) { return x; } int f(int x) { return x + 100; } int common[800];",
+        ),
+    ] {
+        place.compile(name, text, &of_c, false);
+    }
+    archive(&place, &["strong.o"]);
+    settle();
+    let words = ["main.o", "weak.o", "libf.a", "-Wl,--verify-incremental"];
+    in_full(&place, &words, "there is no state", 0);
+    place.compile(
+        "main",
+        "int f(int), g(int); int main(void) { return f(1) - 100 + g(0); }",
+        &of_c,
+        false,
+    );
+    again(&place, &words, 1, 1);
 }
 
 #[test]

@@ -221,7 +221,10 @@ fn thread_local_variables_that_a_library_imports() {
                 "extern __thread int one, two; extern \"C\" int f(int x) { return one + two + x; }",
                 "34",
             ),
-            ("extern \"C\" int f(int x) { return x; }", "1"),
+            (
+                "extern __thread int two; extern \"C\" int other(); extern \"C\" int f(int x) { return two + other() + x; }",
+                "28",
+            ),
         ] {
             compile(text);
             let last = link(expected);
@@ -260,7 +263,7 @@ fn versions_that_nobody_needed_before() {
             "extern \"C\" int f1(); int f(int x) { return f1() - x; }",
             "extern \"C\" int f21(), f3(), f31(); int f(int x) { return f21() + f3() * f31() + x; }",
             // Of the C library: one of each version, beside those that are there.
-            "#include <math.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <sys/random.h>\n#include <string.h>\nint f(int x) { char b[9]; explicit_bzero(b, 9); return (getrandom(b, 4, 0) == 4) + reallocarray(0, 3, 4) != 0 ; }",
+            "#include <math.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <sys/random.h>\n#include <string.h>\nextern \"C\" int f1(); int f(int x) { char b[9]; explicit_bzero(b, 9); return (getrandom(b, 4, 0) == 4) + (reallocarray(0, 3, 4) != 0) + f1(); }",
         ] {
             program.compile("f", text);
             program.again(&all);
@@ -293,10 +296,9 @@ fn libraries_that_nobody_needed_before() {
         for text in [
             "extern \"C\" int two(); int f(int x) { return two() + x; }",
             // Before the other, whose functions of the same name it hides.
-            "extern \"C\" int one(), common(); int f(int x) { return one() + common() + x; }",
-            "extern \"C\" int three(); int f(int x) { return three() + x; }",
-            PLAIN,
-            "#include <math.h>\nint f(int x) { volatile double d = x; return (int)(100 * cos(d)) + (int)exp2(d); }",
+            "extern \"C\" int one(), two(), common(); int f(int x) { return one() + two() + common() + x; }",
+            "extern \"C\" int one(), two(), three(); int f(int x) { return one() * two() + three() + x; }",
+            "#include <math.h>\nextern \"C\" int one(), two(), three(); int f(int x) { volatile double d = x; return (int)(100 * cos(d)) + (int)exp2(d) + one() + two() - three(); }",
         ] {
             program.compile("f", text);
             program.again(&all);
@@ -375,7 +377,7 @@ fn a_library_that_is_built_again() {
         built(
             "int one() { return 1; } int late() { return 4; } int variable = 3; int of_user() { return 5; }",
         );
-        program.compile("f", "extern \"C\" int one(), late(), variable; int f(int x) { return one() + late() + variable + x; }");
+        program.compile("f", "extern \"C\" int one(), late(), variable, user(); int f(int x) { return one() + late() + variable + user() + x; }");
         program.again(&all);
         built(
             "int one() { return 2; } int late() { return 44; } int variable = 3; int of_user() { return 5; } int later() { return 1; }",

@@ -616,7 +616,8 @@ fn names(link: &Finished, builder: &mut Builder) -> Vec<u32> {
         &speakers::hidden(exports(link.args), &records),
     );
     speakers::mentions(resolved, &keys, builder);
-    builder.table(Table::Holds, &holds::of_full_link(resolved));
+    let holds = holds::of_full_link(resolved, link.args.gc_sections, &keys);
+    builder.table(Table::Holds, &holds);
     builder.table(Table::Groups, &groups(resolved));
     let mut starts = vec![0u32; resolved.files.0.len() + 1];
     let defined = || {

@@ -6,32 +6,39 @@
 //!
 //! Of each such member, and of those by way of which it is linked, one file and one name are noted that it wants: its *hold*. The holds are found from
 //! the files that are linked in any case, and then from the members that these hold, so that no members hold each other alone. As
-//! long as each hold is as it was, all these are linked in a full link, too. What nobody is found to hold (`-u`) is taken for one that stays. (So do
-//! libraries under `--as-needed`.)
+//! long as each hold is as it was, all these are linked in a full link, too. What nobody is found to hold (`-u`) is taken for one that stays.
+//!
+//! Libraries under `--as-needed` are needed because an object wants a name of theirs: one of those that are noted, whoever it is. If none of the files
+//! that are linked again does, which have mentioned such names, another one that has is linked again as well, to be asked.
 
+use super::imports::Import;
+use super::names::Known;
 use super::reason::Reason;
-use super::state::{List, NameKey, State, Table, key_of};
+use super::state::{List, NONE, NameKey, State, Table, key_of};
+use super::world::{NameAt, World};
 use crate::base::ids::{FileId, SymbolId};
+use crate::base::key::rank;
 use crate::elf::{c, shf};
 use crate::input::file::File;
 use crate::input::parts::Place;
+use crate::layout::dynamic;
 use crate::link::resolved::Resolved;
 use crate::resolve::linker_symbols::is_c_identifier;
-use crate::resolve::symbol_facts::{Bound, Defined};
+use crate::resolve::symbol_facts::{Bound, Defined, Referred};
 use crate::resolve::symbol_table::SymbolTable;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A file, by its number in the state, and a name that it must want.
+/// A file, by its number in the state, and a name that it must want; or a library, and a name of which some file must want one.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct HoldRecord {
     /// The name.
     pub name: NameKey,
-    /// The file.
+    /// The file; [`NONE`] if it is about a library.
     pub file: u32,
-    /// Unused.
-    pub padding: u32,
+    /// The [number](number_of) of the library, else 0.
+    pub library: u32,
 }
 
 impl HoldRecord {
@@ -39,9 +46,14 @@ impl HoldRecord {
         HoldRecord {
             name: key_of(name),
             file,
-            padding: 0,
+            library: 0,
         }
     }
+}
+
+/// What tells libraries apart. If it does not, both stay as long as one is needed.
+pub(super) fn number_of(soname: &[u8]) -> u32 {
+    key_of(soname)[0] as u32
 }
 
 /// A file that wants a name, and the member that is linked for it.
@@ -114,8 +126,48 @@ fn acts_by_itself<'a>(file: &File<'a>, symbols: &SymbolTable<'a>) -> bool {
     })
 }
 
-/// Those of a full link, in order.
-pub(super) fn of_full_link(resolved: &Resolved) -> Vec<HoldRecord> {
+/// Those of a full link, in order: `names` are those of the program.
+pub(super) fn of_full_link(
+    resolved: &Resolved,
+    gc_sections: bool,
+    names: &[(NameKey, SymbolId)],
+) -> Vec<HoldRecord> {
+    let mut records = of_members(resolved);
+    records.extend(of_libraries(resolved, gc_sections, names));
+    records.sort_unstable_by_key(|hold| (hold.file, hold.library, hold.name));
+    records
+}
+
+/// Those of libraries under `--as-needed` which the output needs.
+fn of_libraries(
+    resolved: &Resolved,
+    gc_sections: bool,
+    names: &[(NameKey, SymbolId)],
+) -> Vec<HoldRecord> {
+    let (files, symbols) = (&resolved.files, &resolved.symbols);
+    if !resolved.dynamic_output {
+        return Vec::new();
+    }
+    let used = dynamic::used(files, symbols, gc_sections);
+    let hold = |(name, id): &(NameKey, SymbolId)| {
+        let key = symbols.key(*id);
+        let facts = symbols.facts(*id);
+        let is_wanted = facts.has(Referred::BY_OBJECT) && facts.has(Referred::STRONGLY);
+        if key.rank() != rank::SHARED || !is_wanted || !used[key.file().index()] {
+            return None;
+        }
+        let file = files.get(key.file());
+        let soname = file.shared()?.soname;
+        file.as_needed.then(|| HoldRecord {
+            name: *name,
+            file: NONE,
+            library: number_of(soname),
+        })
+    };
+    names.iter().filter_map(hold).collect()
+}
+
+fn of_members(resolved: &Resolved) -> Vec<HoldRecord> {
     let (files, symbols) = (&resolved.files, &resolved.symbols);
     let is_linked = |id: FileId| {
         resolved
@@ -164,11 +216,9 @@ pub(super) fn of_full_link(resolved: &Resolved) -> Vec<HoldRecord> {
     let by_objects = kept
         .iter()
         .filter(|hold| files.get(hold.by).object().is_some());
-    let mut records: Vec<HoldRecord> = by_objects
+    by_objects
         .map(|hold| HoldRecord::new(hold.by.0, symbols.name(hold.name)))
-        .collect();
-    records.sort_unstable_by_key(|hold| (hold.file, hold.name));
-    records
+        .collect()
 }
 
 /// Those of the members that a link has newly drawn for `files`, of these numbers in the state.
@@ -201,28 +251,75 @@ pub(super) fn of_drawn<'a: 'f, 'f>(
     kept.iter().map(record).collect()
 }
 
-/// Checks that `files`, of these numbers in the state, want what they did for which others are linked.
+/// Those of the names of libraries that a link comes to need.
+pub(super) fn of_imports(state: &State, imports: &[Import]) -> Vec<HoldRecord> {
+    let known = AllHolds::of(state);
+    let first = imports.iter().filter(|import| import.is_first);
+    let first: FxHashSet<u32> = first.map(|import| import.library).collect();
+    let is_held =
+        |import: &&Import| first.contains(&import.library) || known.has_library(import.library);
+    let hold = |import: &Import| HoldRecord {
+        name: key_of(&import.name),
+        file: NONE,
+        library: import.library,
+    };
+    imports.iter().filter(is_held).map(hold).collect()
+}
+
+/// All that are known.
+struct AllHolds<'s> {
+    of_full_link: &'s [HoldRecord],
+    since: Vec<HoldRecord>,
+}
+
+impl AllHolds<'_> {
+    fn of(state: &State) -> AllHolds<'_> {
+        AllHolds {
+            of_full_link: state.table(Table::Holds),
+            since: (state.list(List::Holds).into_iter())
+                .map(|(_, record)| record)
+                .collect(),
+        }
+    }
+
+    /// Those of a file.
+    fn of_file(&self, file: u32) -> impl Iterator<Item = &HoldRecord> {
+        let first = (self.of_full_link).partition_point(|hold| hold.file < file);
+        let own = self.of_full_link[first..].iter();
+        own.take_while(move |hold| hold.file == file)
+            .chain(self.since.iter().filter(move |hold| hold.file == file))
+    }
+
+    /// Those of libraries, by library.
+    fn of_libraries(&self) -> FxHashMap<u32, Vec<NameKey>> {
+        let mut libraries: FxHashMap<u32, Vec<NameKey>> = FxHashMap::default();
+        for hold in self.of_file(NONE) {
+            libraries.entry(hold.library).or_default().push(hold.name);
+        }
+        libraries
+    }
+
+    fn has_library(&self, library: u32) -> bool {
+        self.of_file(NONE).any(|hold| hold.library == library)
+    }
+}
+
+/// Checks that `files`, of these numbers in the state, want what they did for which others are linked. Gives other files that
+/// are to be asked whether they do: `names` are what these mention, and `imports` what libraries have of these that nobody wanted so far.
 ///
 /// # Errors
-/// If one does not.
+/// If nobody does.
 pub(super) fn check<'a: 'f, 'f>(
-    state: &State,
+    world: &World,
     files: impl Iterator<Item = &'f File<'a>>,
     ids: &[u32],
     symbols: &SymbolTable<'a>,
-) -> Result<(), Reason> {
-    let of_full_link: &[HoldRecord] = state.table(Table::Holds);
-    let since: Vec<HoldRecord> = (state.list(List::Holds).into_iter())
-        .map(|(_, record)| record)
-        .collect();
+    names: &[Known],
+    imports: &[Import],
+) -> Result<Vec<u32>, Reason> {
+    let holds = AllHolds::of(world.state);
     for (file, id) in files.zip(ids) {
-        let first = of_full_link.partition_point(|hold| hold.file < *id);
-        let own = of_full_link[first..].iter();
-        let own = own.take_while(|hold| hold.file == *id);
-        let mut held: FxHashSet<NameKey> = own
-            .chain(since.iter().filter(|hold| hold.file == *id))
-            .map(|hold| hold.name)
-            .collect();
+        let mut held: FxHashSet<NameKey> = holds.of_file(*id).map(|hold| hold.name).collect();
         if held.is_empty() {
             continue;
         }
@@ -233,5 +330,44 @@ pub(super) fn check<'a: 'f, 'f>(
             return Err(format!("{file} refers no more to what another file is linked for").into());
         }
     }
-    Ok(())
+    if world.is_as_before {
+        return Ok(Vec::new());
+    }
+    let strongly = names.iter().filter(|known| {
+        let is_shared = known
+            .record
+            .is_some_and(|record| record.rank == rank::SHARED as u16);
+        is_shared && symbols.facts(known.symbol).has(Referred::STRONGLY)
+    });
+    let wanted: FxHashSet<NameKey> = strongly
+        .filter_map(|known| Some(known.record?.key))
+        .collect();
+    let mut more = Vec::new();
+    for (library, keys) in holds.of_libraries() {
+        let is_imported = imports.iter().any(|import| import.library == library);
+        if !is_imported && !keys.iter().any(|key| wanted.contains(key)) {
+            more.extend(ask(world, &keys, ids)?);
+        }
+    }
+    Ok(more)
+}
+
+/// Whom to ask whether a library is needed of which the files of the numbers `ids` want nothing: `keys` are the names for which
+/// it was. Nobody, if these never did.
+///
+/// # Errors
+/// If it is not needed.
+fn ask(world: &World, keys: &[NameKey], ids: &[u32]) -> Result<Option<u32>, Reason> {
+    let places = keys.iter().filter_map(|key| world.by_key(key));
+    let places: Vec<NameAt> = places.map(|(at, _)| at).collect();
+    let is_mentioned = |at: &NameAt| ids.iter().any(|id| world.is_mentioned(*at, *id));
+    if !places.iter().any(is_mentioned) {
+        return Ok(None);
+    }
+    let others = places.iter().flat_map(|at| world.mentioning(*at));
+    let other = others.filter(|file| ids.binary_search(file).is_err()).min();
+    match other {
+        Some(other) => Ok(Some(other)),
+        None => Err("a library is not needed any more".into()),
+    }
 }

@@ -6,6 +6,7 @@
 //! [copy](super::copies) of a variable.
 
 use super::copies::Variable;
+use super::holds;
 use super::interface;
 use super::needs::{Needed, NewNeeds};
 use super::patch::Patch;
@@ -35,6 +36,10 @@ pub(super) struct Import {
     /// The shared object, by its number among the inputs, and what the state is to know of it.
     pub input: u32,
     pub symbol: SymbolRecord,
+    /// The shared object, as [`holds`](super::holds) tell them apart.
+    pub library: u32,
+    /// Nothing was needed of it before.
+    pub is_first: bool,
 }
 
 impl Import {
@@ -68,6 +73,8 @@ impl Import {
             variable: Variable::new(shared, index),
             input,
             symbol: interface::record(shared, shared.name(index)),
+            library: holds::number_of(shared.soname),
+            is_first: false,
         })
     }
 }

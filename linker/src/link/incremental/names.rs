@@ -203,8 +203,11 @@ impl Names {
             (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
             (true, None) => {
                 let all = files.ids().skip(1).map(|id| files.get(id));
-                holds::check(world.state, all, ids, symbols)?;
-                Ok(Settled::Names(Box::new(names)))
+                let more = holds::check(world, all, ids, symbols, &names.list, imports)?;
+                match more.is_empty() {
+                    true => Ok(Settled::Names(Box::new(names))),
+                    false => Ok(Settled::More(more)),
+                }
             }
         }
     }
@@ -671,7 +674,7 @@ fn meaning(
     if key.rank() == rank && is_first && !is_ordered(files, &[record.definer, file]) {
         return Err("is defined in two files, one of which is new");
     }
-    if is_drawn(files, record.definer) {
+    if is_drawn(files, record.definer) && !world.is_as_before {
         return Err("is defined now, and so in a member of an archive");
     }
     // It wins if it is stronger, or comes first.

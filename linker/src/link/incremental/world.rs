@@ -100,11 +100,15 @@ impl<'s> World<'s> {
 
     /// What a name means.
     pub fn name(&self, name: &[u8]) -> Option<(NameAt, NameRecord)> {
-        let key = key_of(name);
-        match find_key(self.names, &key) {
+        self.by_key(&key_of(name))
+    }
+
+    /// What the name of a key means.
+    pub fn by_key(&self, key: &NameKey) -> Option<(NameAt, NameRecord)> {
+        match find_key(self.names, key) {
             Some(index) => Some((NameAt::Table(index as u32), self.names[index])),
             None => {
-                let (at, record) = self.added.get(&key)?;
+                let (at, record) = self.added.get(key)?;
                 Some((NameAt::Added(*at), *record))
             }
         }
