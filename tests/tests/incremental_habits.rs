@@ -167,6 +167,20 @@ fn indirect_functions_stay_what_they_are() {
             ),
             (plain.to_owned(), 82),
             (indirect(50), 102),
+            (
+                indirect(60).replace(
+                    "{ return one; }",
+                    "{ extern int getpid(void); return getpid() > 0 ? one : 0; }",
+                ),
+                122,
+            ),
+            (
+                indirect(60).replace(
+                    "{ return one; }",
+                    "{ extern int getpid(void); return getpid() < 0 ? one : more; }",
+                ),
+                179,
+            ),
         ] {
             place.compile("f", &text, &[&["-xc"], kind].concat(), false);
             place.link("a", &[&[INCREMENTAL], &words[..]].concat()).ok();
@@ -289,6 +303,33 @@ fn common_symbols() {
         in_full(&place, &words, "in a way of its own", 8);
         other(4);
         again(&place, &words, 1, 9);
+    }
+}
+
+/// What a shared object has of thread-local storage was in order when it was linked.
+#[test]
+fn thread_local_variables_of_shared_objects() {
+    let Some(place) = Place::new() else { return };
+    for (text, how) in [
+        (
+            "static __thread int x = 3; int f(void) { return x++; }",
+            "-O0",
+        ),
+        (
+            "static __thread int x = 3; int f(void) { return x++; }",
+            "-mtls-dialect=gnu2",
+        ),
+        (
+            "__thread int x = 3; int f(void) { return x++; }",
+            "-ftls-model=initial-exec",
+        ),
+    ] {
+        place.compile("f", text, &["-xc", "-fPIC", how], false);
+        settle();
+        let words = [INCREMENTAL, "-Wl,--verify-incremental", "-shared", "f.o"];
+        for _ in 0..2 {
+            place.link("libf.so", &words).ok();
+        }
     }
 }
 

@@ -164,6 +164,68 @@ fn shared_objects_and_their_users() {
     }
 }
 
+/// Who chooses an implementation may ask the C library, also where that is bound when it is called first.
+#[test]
+fn resolvers_that_call_libraries() {
+    let Some(bench) = Bench::new() else { return };
+    let chooser = r#"#include <stdio.h>
+        #include <unistd.h>
+        static int one(void) { return 1; } static int two(void) { return 2; }
+        static void *choose(void) { return getpid() > 0 ? one : two; }
+        HOW int chosen(void) __attribute__((ifunc("choose")));
+        int here(void) { printf("%d\n", chosen()); return 0; }"#;
+    let hidden = "__attribute__((visibility(\"hidden\")))";
+    for (name, how) in [("default", ""), ("hidden", hidden)] {
+        bench
+            .scratch
+            .write(format!("{name}.c"), chooser.replace("HOW", how));
+    }
+    bench.scratch.write(
+        "main.c",
+        "int here(void); int main(void) { return here(); }",
+    );
+    for name in ["default", "hidden"] {
+        for binding in ["", "-Wl,-z,lazy", "-Wl,-z,now", "-fno-plt"] {
+            for kind in KINDS {
+                let arguments = format!("{kind} {binding} main.c {name}.c");
+                let [_, ours] = bench.same_behaviour("gcc", &arguments);
+                check_image(&ours);
+            }
+            for linker in BOTH {
+                let made = format!("-shared -fPIC {binding} {name}.c -o libx.so");
+                bench.driver(linker, "gcc", &made).ok();
+                let used = format!("main.c -L. -lx -Wl,-rpath,. -o user.{linker:?}");
+                bench.driver(linker, "gcc", &used).ok();
+                let said = bench.execute(&format!("user.{linker:?}")).ok().text();
+                assert_eq!(said, "1\n", "{name} {binding} {linker:?}");
+            }
+        }
+    }
+}
+
+/// The same where a variable has the function's address at start, for which GNU ld's program does not start.
+#[test]
+fn variables_that_resolvers_fill_in() {
+    let Some(bench) = Bench::new() else { return };
+    let text = r#"#include <stdio.h>
+        #include <unistd.h>
+        static int one(void) { return 1; } static int two(void) { return 2; }
+        static void *choose(void) { return getpid() > 0 ? one : two; }
+        int chosen(void) __attribute__((ifunc("choose")));
+        int (*pointer)(void) = chosen;
+        int main(void) { printf("%d %d\n", chosen(), pointer()); return 0; }"#;
+    bench.scratch.write("a.c", text);
+    for kind in KINDS {
+        for binding in ["", "-Wl,-z,lazy", "-Wl,-z,now"] {
+            let arguments = format!("{kind} {binding} a.c -o program");
+            bench.driver(Linker::Ours, "gcc", &arguments).ok();
+            let said = bench.execute("program").ok().text();
+            assert_eq!(said, "1 1\n", "{kind} {binding}");
+            check_image(&bench.read("program"));
+        }
+    }
+}
+
 #[test]
 fn versions() {
     let Some(bench) = Bench::new() else { return };

@@ -175,6 +175,12 @@ pub fn slot_relocation(mode: Mode, facts: SymbolFacts) -> SlotRelocation {
 }
 
 impl Got {
+    /// Whether the resolvers of indirect functions are called where the slots of lazy PLT entries are filled in, behind these. What they call by way of
+    /// such an entry, of a program that may be anywhere, would lead nowhere before that.
+    pub fn resolves_behind_lazy(&self) -> bool {
+        !self.lazy.is_empty()
+    }
+
     /// Hands out slots, entries and copies.
     pub fn allocate(files: &Files, symbols: &SymbolTable, needs: &Needs, mode: Mode) -> Got {
         let wanting: Vec<SymbolId> = symbols

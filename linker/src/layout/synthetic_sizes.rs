@@ -110,7 +110,11 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
     std(Std::Got, 8 * u64::from(got.words), 8);
     if lazy > 0 {
         std(Std::Plt, 16 * (lazy + 1), 16);
-        std(Std::RelaPlt, 24 * lazy, 8);
+        let irelative = match got.resolves_behind_lazy() {
+            true => u64::from(relocation_counts(got, needs)[2]),
+            false => 0,
+        };
+        std(Std::RelaPlt, 24 * (lazy + irelative), 8);
         if wanted.ibt {
             std(Std::PltSec, 16 * lazy, 16);
         }
@@ -123,11 +127,12 @@ pub fn reserve(wanted: &Wanted, parts: usize) -> Vec<(u64, u64)> {
         Got::direct_size(wanted.ibt) * got.direct_entries(),
         16,
     );
-    std(
-        Std::RelaDyn,
-        24 * u64::from(relocation_counts(got, needs).iter().sum::<u32>()),
-        8,
-    );
+    let counts = relocation_counts(got, needs);
+    let counts = match got.resolves_behind_lazy() {
+        true => &counts[..2],
+        false => &counts,
+    };
+    std(Std::RelaDyn, 24 * u64::from(counts.iter().sum::<u32>()), 8);
     if got.counts.packed > 0 || !needs.packed.is_empty() {
         // One address at least. How many words it takes follows from where everything stands.
         std(Std::RelrDyn, 8, 8);
@@ -192,7 +197,8 @@ fn got_is_mentioned(symbols: &SymbolTable) -> bool {
         .is_some_and(|id| symbols.facts(id).has(Referred::BY_OBJECT))
 }
 
-/// Numbers of relative, symbolic and irelative relocations in `.rela.dyn`.
+/// Numbers of relative, symbolic and irelative relocations in `.rela.dyn`; the last may be in `.rela.plt`
+/// ([`Got::resolves_behind_lazy`]).
 pub fn relocation_counts(got: &Got, needs: &Needs) -> [u32; 3] {
     let mut counts = [
         got.counts.relative,

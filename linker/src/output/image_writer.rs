@@ -432,11 +432,17 @@ impl Writer<'_, '_> {
                 counts.irelative.load(Relaxed)
             }),
         ];
-        for (kind, own, count) in kinds {
+        let lazy = 24 * self.places.got.lazy.len() as u64;
+        let mut table = Std::RelaDyn;
+        for (number, (kind, own, count)) in kinds.into_iter().enumerate() {
+            if number == 2 && self.places.got.resolves_behind_lazy() {
+                table = Std::RelaPlt;
+                at = outputs.std(table).offset + lazy;
+            }
             for (i, counts) in self.needs.dynamic.iter().enumerate() {
                 let count = if i == 0 { own } else { count(counts) };
                 let size = 24 * u64::from(count);
-                add(Some(Std::RelaDyn.part()), at, size, kind(i as u32));
+                add(Some(table.part()), at, size, kind(i as u32));
                 at += size;
             }
         }
@@ -468,7 +474,11 @@ impl Writer<'_, '_> {
         for id in self.made.sections() {
             let section = &outputs.sections[id.index()];
             let part = Some(PartId(id.0));
-            add(part, section.offset, self.made.size(id), Piece::Made(id));
+            let size = match id == Std::RelaPlt.id() {
+                true => lazy,
+                false => self.made.size(id),
+            };
+            add(part, section.offset, size, Piece::Made(id));
         }
         let segments = places.segments;
         let headers = 64 + 56 * segments.phdrs.len() as u64;

@@ -378,6 +378,7 @@ impl SectionKeys {
 fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builder) {
     let Finished {
         resolved,
+        traced,
         placed,
         kept,
         ..
@@ -403,9 +404,20 @@ fn files(link: &Finished, inputs: &Inputs, defined: &[u32], builder: &mut Builde
     // Sections that only a full link places.
     let special = facts.warnings.iter().chain(&facts.sframes);
     let special = special.chain(facts.link_order.iter().map(|(section, _)| section));
-    let special: FxHashSet<FileId> = special
+    let mut special: FxHashSet<FileId> = special
         .map(|section| resolved.sections.origin(*section).0)
         .collect();
+    // Of a file's own symbols it is not kept which slots they have.
+    special.extend(
+        traced
+            .got
+            .entries
+            .iter()
+            .filter_map(|entry| match entry.owner {
+                Owner::Local(file, _) => Some(file),
+                Owner::Global(_) => None,
+            }),
+    );
     let mut notes: HashMap<FileId, &Vec<u32>> = HashMap::new();
     for (id, sections) in &resolved.facts.properties {
         notes.insert(*id, sections);

@@ -7,7 +7,7 @@ use super::pieces::{AddedPiece, settle_pieces};
 use super::read::Read;
 use super::reason::Reason;
 use super::shared;
-use super::state::{Facts, FileRecord, NONE, State, Table, fact};
+use super::state::{Facts, FileRecord, NONE, Table, fact};
 use super::world::World;
 use crate::base::ids::{FileId, SectionId, SymbolId};
 use crate::graph::eh_frame_records::Frames;
@@ -184,7 +184,7 @@ pub(super) fn trace<'r>(
     };
     let needs = tracer.run(&roots(&settled.names));
     again.refuse()?;
-    check_needs(&needs, records, again.state)?;
+    check_needs(&needs, records, again)?;
     settled.names.grant(again, symbols, after, old)?;
     let left_out = check_references(files, sections, symbols, &settled.names, again)?;
 
@@ -247,8 +247,8 @@ fn bounded(world: &World, outputs: &Outputs) -> Vec<bool> {
 }
 
 /// Sections need as many calls of resolvers as before, and nothing that was not there.
-fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(), Reason> {
-    let facts = &state.header().facts;
+fn check_needs(needs: &Needs, records: &[FileRecord], again: Again) -> Result<(), Reason> {
+    let facts = &again.state.header().facts;
     let is_missing = !needs.undefined.is_empty()
         || !needs.locals.is_empty()
         || !needs.packed.is_empty()
@@ -256,7 +256,8 @@ fn check_needs(needs: &Needs, records: &[FileRecord], state: &State) -> Result<(
         || needs.tls_module.load(Relaxed) && facts.got_module == got::NONE
         || needs.static_tls.load(Relaxed) && facts.bits & fact::SHARED != 0
         || needs.got_base.load(Relaxed);
-    if is_missing {
+    // The output has what was needed before.
+    if is_missing && !again.world.is_as_before {
         return Err("a changed object needs what only a full link makes".into());
     }
     for (counts, record) in needs.dynamic.iter().skip(1).zip(records) {

@@ -17,9 +17,9 @@ pub(super) fn check(output: &Output) -> Result<(), Reason> {
     for rela in dynamic {
         relocation(output, symbols, rela)?;
     }
-    lazy(output, symbols)?;
+    let behind_lazy = lazy(output, symbols)?;
     let mut at: FxHashMap<u64, &Rela> = FxHashMap::default();
-    for rela in dynamic {
+    for rela in dynamic.iter().chain(behind_lazy) {
         at.insert(rela.r_offset, rela);
     }
     let all: &[Slots] = output.state.table(Table::Slots);
@@ -72,9 +72,18 @@ fn relocation(output: &Output, symbols: &[Sym], rela: &Rela) -> Result<(), Reaso
     Ok(())
 }
 
-/// The PLT through which functions are bound when they are called first.
-fn lazy(output: &Output, symbols: &[Sym]) -> Result<(), Reason> {
+/// The PLT through which functions are bound when they are called first. Gives the relocations of indirect functions that stand behind its own.
+fn lazy<'o>(output: &'o Output, symbols: &[Sym]) -> Result<&'o [Rela], Reason> {
     let relocations: &[Rela] = output.table(Std::RelaPlt)?;
+    let is_irelative = |rela: &Rela| rela.r_type() == reloc::R_X86_64_IRELATIVE;
+    let own = relocations.iter().position(is_irelative);
+    let (relocations, behind) = relocations.split_at(own.unwrap_or(relocations.len()));
+    for rela in behind {
+        demand(is_irelative(rela), || {
+            "there is a lazy PLT entry behind indirect functions".into()
+        })?;
+        relocation(output, symbols, rela)?;
+    }
     let is_ibt = output.state.header().facts.bits & fact::IBT != 0;
     let [entries, second, words] =
         [Std::Plt, Std::PltSec, Std::GotPlt].map(|std| output.contents(std));
@@ -108,7 +117,7 @@ fn lazy(output: &Output, symbols: &[Sym]) -> Result<(), Reason> {
         is_good &= rela.symbol() != 0 && symbol.is_some();
         demand(is_good, || bad().into_owned())?;
     }
-    Ok(())
+    Ok(behind)
 }
 
 /// The slots of one name.
