@@ -601,3 +601,42 @@ fn macros_that_name_functions() {
         assert_eq!(pair.compile_one(), !is_told, "{header}{source}");
     }
 }
+
+/// What assembly is made of is known where the plugin has seen it: the preprocessor need not be asked. What reads files is not known.
+#[test]
+fn assembly_that_the_plugin_sees() {
+    let pair = pair!("a.c");
+    let it = &pair.memo;
+    let run = |text: &str| {
+        it.scratch.write(it.source, text);
+        repo_tests::scratch::settle();
+        let words = pair.words(it.source, "a.o", &["-w"]);
+        let mut command = it.command(&words, it.scratch.path());
+        let said = repo_tests::process::run(&mut command)
+            .ok()
+            .errors()
+            .to_owned();
+        let is_asked = said.contains("the preprocessor is asked");
+        (said, is_asked)
+    };
+    let never = "#ifdef NEVER\n#define PUSH \".set push\\n\"\nvoid n(void) { __asm__(PUSH \"nop\"); }\n#endif\n";
+    let nop =
+        "int f(int x) { __asm__ volatile(\"lock; incl %0; jmp .\" : \"+m\"(x)); return x; }\n";
+    let (said, is_asked) = run(&[never, nop].concat());
+    assert!(!is_asked && said.contains("a.o: recorded"), "{said}");
+    // In functions, by all the ways that there are; in small and large letters.
+    for assembly in [
+        "\".incbin \\\"inc/data.s\\\"\"",
+        "\".INC\" \"BIN \\\"inc/data.s\\\"\"",
+        "\".macro m a b\\n.\\\\a\\\\b \\\"inc/data.s\\\"\\n.endm\\nm inc bin\\n.purgem m\"",
+    ] {
+        let function =
+            format!("{never}int f(int x) {{ if (x) __asm__ volatile({assembly}); return x; }}\n");
+        it.scratch.write("inc/data.s", ".byte 1\n");
+        it.scratch.write(it.source, function);
+        let words = pair.words(it.source, "a.o", &["-w"]);
+        it.compile(&words);
+        it.scratch.write("inc/data.s", ".byte 2\n");
+        assert!(!it.compile(&words), "a hit of {assembly}");
+    }
+}

@@ -409,3 +409,75 @@ fn a_working_directory_that_is_renamed_meanwhile() {
         assert!(it.compile_in(&words, &one));
     });
 }
+
+/// Compilers take some headers for one that are to be read once, and do not say that there is a second. (gcc those of equal bytes and times, clang those of
+/// one inode.) It may become another.
+#[test]
+fn headers_that_are_taken_for_one() {
+    const ONCE: &str = "#ifdef N\n#undef N\n#define N 2\n#else\n#define N 1\n#endif\n";
+    Memo::each(|it| {
+        let write = |name: &str, text: &str| {
+            let _ = fs::remove_file(it.scratch.join(name));
+            it.scratch.write(name, text);
+            let file = fs::File::open(it.scratch.join(name)).unwrap();
+            let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+            file.set_modified(long_ago).unwrap();
+        };
+        let both = |directive: &str| {
+            let text = format!("{directive} \"one.h\"\n{directive} \"far/two.h\"\nint n = N;\n");
+            it.scratch.write(it.source, text);
+        };
+        let once = format!("#pragma once\n{ONCE}");
+        let another = |text: &str| format!("{text}#undef N\n#define N 8\n");
+        let words = it.words(&["-w"]);
+        // Equal files.
+        for (directive, text) in [("#include", &once[..]), ("#import", ONCE)] {
+            both(directive);
+            write("inc/one.h", text);
+            write("inc/far/two.h", text);
+            it.compile(&words);
+            assert!(!it.compile(&words), "{directive}");
+            write("inc/far/two.h", &another(text));
+            assert!(!it.compile(&words), "{directive}");
+        }
+        // One file under two names.
+        both("#include");
+        for is_hard in [false, true] {
+            let (one, two) = (
+                it.scratch.join("inc/one.h"),
+                it.scratch.join("inc/far/two.h"),
+            );
+            write("inc/one.h", &once);
+            for now in [once.clone(), another(&once)] {
+                fs::remove_file(&two).unwrap();
+                match is_hard {
+                    true => fs::hard_link(&one, &two).unwrap(),
+                    false => std::os::unix::fs::symlink("../one.h", &two).unwrap(),
+                }
+                it.compile(&words);
+                assert!(!it.compile(&words), "{is_hard}");
+                fs::remove_file(&two).unwrap();
+                it.scratch.write("inc/far/two.h", now);
+                assert!(!it.compile(&words), "{is_hard}");
+            }
+        }
+        // Where directories are links, it is known; and other ways of writing the same path.
+        write("inc/one.h", &once);
+        std::os::unix::fs::symlink(".", it.scratch.join("inc/link")).unwrap();
+        let text =
+            "#include \"one.h\"\n#include \"link/one.h\"\n#include \"far/../one.h\"\nint n = N;\n";
+        it.scratch.write(it.source, text);
+        it.miss(&words);
+        fs::remove_file(it.scratch.join("inc/link")).unwrap();
+        it.scratch.write("inc/link/one.h", another(&once));
+        it.miss(&words);
+        // With something else in it, or where it may be read twice.
+        write("inc/one.h", &once);
+        write("inc/far/two.h", &another(&once));
+        both("#include");
+        it.miss(&words);
+        write("inc/one.h", ONCE);
+        write("inc/far/two.h", ONCE);
+        it.miss(&words);
+    });
+}

@@ -158,23 +158,55 @@ void add_names(StringRef assembly, StringSet<> &names) {
   }
 }
 
-} // namespace
-
-const char *beside_functions(const Module &module) {
+/// All assembly in functions, each once.
+SmallVector<const InlineAsm *, 0> in_functions(const Module &module) {
   SmallDenseSet<const InlineAsm *, 16> seen;
-  StringSet<> names;
+  SmallVector<const InlineAsm *, 0> all;
   for (const Function &function : module)
     for (const Instruction &instruction : instructions(function)) {
       auto *call = dyn_cast<CallBase>(&instruction);
       auto *assembly = call ? dyn_cast<InlineAsm>(call->getCalledOperand()) : nullptr;
-      if (!assembly || !seen.insert(assembly).second)
-        continue;
-      if (!stays_in_place(assembly->getAsmString()))
-        return "assembly that does something beside its function";
-      if (!says_names(assembly->getAsmString()))
-        return "assembly in which names cannot be told";
-      add_names(assembly->getAsmString(), names);
+      if (assembly && seen.insert(assembly).second)
+        all.push_back(assembly);
     }
+  return all;
+}
+
+/// Whether this may be a directive that reads a file, or that makes others of parts; or the beginning of one, which an operand makes whole.
+bool reads_files(StringRef assembly) {
+  static constexpr StringRef reading[] = {"incbin", "include"};
+  std::string small = assembly.lower();
+  StringRef text = small;
+  for (StringRef word : {"incbin", "include", ".macro", ".irp", ".altmacro", ".mri"})
+    if (text.contains(word))
+      return true;
+  for (size_t at = text.find('.'); at != StringRef::npos; at = text.find('.', at + 1)) {
+    StringRef start = text.substr(at + 1).take_while(isAlpha);
+    StringRef rest = text.substr(at + 1 + start.size());
+    bool goes_on = rest.empty() ? !start.empty() : StringRef("%{|}$\\\"").contains(rest[0]);
+    if (goes_on && any_of(reading, [&](StringRef word) { return word.starts_with(start); }))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+bool assembly_reads_files(const Module &module) {
+  return reads_files(module.getModuleInlineAsm()) ||
+         any_of(in_functions(module),
+                [](const InlineAsm *it) { return reads_files(it->getAsmString()); });
+}
+
+const char *beside_functions(const Module &module) {
+  StringSet<> names;
+  for (const InlineAsm *assembly : in_functions(module)) {
+    if (!stays_in_place(assembly->getAsmString()))
+      return "assembly that does something beside its function";
+    if (!says_names(assembly->getAsmString()))
+      return "assembly in which names cannot be told";
+    add_names(assembly->getAsmString(), names);
+  }
   if (names.empty())
     return nullptr;
   for (const GlobalValue &value : module.global_values()) {

@@ -64,6 +64,7 @@ pub struct RawModule {
     level: u32,
     has_unasked: bool,
     tells_places: bool,
+    reads_files: bool,
 }
 
 /// # Safety
@@ -169,6 +170,7 @@ unsafe fn read_module(raw: &RawModule) -> Module {
         level: raw.level,
         has_unasked: raw.has_unasked,
         tells_places: raw.tells_places,
+        reads_files: raw.reads_files,
     }
 }
 

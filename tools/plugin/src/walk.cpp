@@ -961,7 +961,7 @@ static SmallPtrSet<GlobalValue *, 16> marked(const Module &module) {
 RepoModule Walk::module() const {
   return {definitions.data(), definitions.size(), references.data(), references.size(),
           environment.data(), environment.size(), whole,             level,
-          has_unasked,        tells_places};
+          has_unasked,        tells_places,       reads_files};
 }
 
 /// Whether somebody has it inlined whatever it is: that is done first of all, and what it calls has another caller from then on.
@@ -1219,6 +1219,7 @@ Walk names(Module &module) {
   Walk result;
   result.has_unasked = has_unasked(module, marked(module));
   result.tells_places = tells_places(module);
+  result.reads_files = assembly_reads_files(module);
   result.whole = around(module);
   for (GlobalValue &value : module.global_values()) {
     if (!is_definition(value))
@@ -1262,6 +1263,7 @@ Walk walk(Module &module, unsigned level, unsigned size_level, StringRef unit,
   SmallPtrSet<GlobalValue *, 16> used = marked(module);
   result.has_unasked = has_unasked(module, used);
   result.tells_places = tells_places(module);
+  result.reads_files = assembly_reads_files(module);
 
   result.environment = walker.environment(size_level);
   result.whole = whole;

@@ -105,6 +105,8 @@ struct RepoModule {
   bool has_unasked;
   /// A text may say where a type or a lambda without a name stands.
   bool tells_places;
+  /// Assembly may read other files.
+  bool reads_files;
 };
 
 enum RepoAction : uint8_t {
@@ -148,6 +150,7 @@ struct Walk {
   unsigned level = 0;
   bool has_unasked = false;
   bool tells_places = false;
+  bool reads_files = false;
 
   RepoModule module() const;
 };

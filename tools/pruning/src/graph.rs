@@ -153,6 +153,8 @@ pub struct Module {
     pub has_unasked: bool,
     /// A text may say where a type or a lambda without a name stands.
     pub tells_places: bool,
+    /// Assembly may read other files.
+    pub reads_files: bool,
 }
 
 /// What was found out of a module's definitions.

@@ -37,6 +37,8 @@ pub struct Report {
     pub has_unasked: bool,
     /// A text may say where a type or a lambda without a name stands.
     pub tells_places: bool,
+    /// Assembly may read other files.
+    pub reads_files: bool,
     /// Seconds of the processor for the walk, the digests, and looking up.
     pub seconds: f64,
     /// All definitions.

@@ -117,6 +117,7 @@ impl Session {
             whole: self.module.whole.clone(),
             has_unasked: self.module.has_unasked,
             tells_places: self.module.tells_places,
+            reads_files: self.module.reads_files,
             seconds,
             definitions: self.module.definitions.iter().map(named).collect(),
             ..Report::default()
@@ -161,6 +162,7 @@ impl Session {
             level: module.level,
             has_unasked: module.has_unasked,
             tells_places: module.tells_places,
+            reads_files: module.reads_files,
             seconds,
             definitions: definitions.collect(),
         }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 pub enum Assembly {
     /// The assembler has said it.
     Listed,
-    /// It reads nothing, as the preprocessor has shown.
+    /// It reads nothing, as the preprocessor or the plugin has shown.
     Plain,
     /// As it is written in C.
     Written,

@@ -22,6 +22,7 @@ use super::standing::{self, Standing};
 use super::summaries::{Context, Look, Summaries, Summary};
 use super::text::{Form, Lookup, literal};
 use super::tokens;
+use super::twins::{self, Names, TWINS};
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, TextKeeps};
 use memchr::memmem;
@@ -102,6 +103,8 @@ struct Text {
     digest: Digest,
     /// Without words that go on in the next line.
     joined: OnceCell<Vec<u8>>,
+    /// It may say that it is to be read once.
+    may_be_once: bool,
 }
 
 impl Text {
@@ -145,6 +148,9 @@ struct Finder<'q> {
     done: FxHashSet<(Vec<u8>, Lookup)>,
     /// Device and inode of the file at each place that was looked at, if there is one.
     places: FxHashMap<Vec<u8>, Option<(u64, u64)>>,
+    /// Files that may be included, and were not; and of those that were, other names by which they may be, with device and inode.
+    unread: BTreeSet<Vec<u8>>,
+    other_names: BTreeSet<(Vec<u8>, (u64, u64))>,
     /// Whether there is nothing at the path of a directory that something was looked for in.
     nothing: FxHashMap<Vec<u8>, bool>,
     /// Links and directories on the way to inputs that were found unchanged.
@@ -192,6 +198,8 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         seen: FxHashSet::default(),
         done: FxHashSet::default(),
         places: FxHashMap::default(),
+        unread: BTreeSet::new(),
+        other_names: BTreeSet::new(),
         nothing: FxHashMap::default(),
         ways: FxHashSet::default(),
         contents: FxHashMap::default(),
@@ -252,6 +260,7 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
     finder.no_pastes()?;
     finder.opaque_names(&followed)?;
     finder.check_assembled()?;
+    finder.no_twins()?;
     finder.texts_of_sources();
     finder.below_nothing();
     if finder.is_unreadable.get() {
@@ -354,7 +363,7 @@ impl Finder<'_> {
         // One file under two names is one to both.
         let is_other = *self.contents.entry(digest).or_insert(id) != id;
         if is_other && summary.may_be_once {
-            return Err("two equal inputs that are to be read once");
+            return Err(TWINS);
         }
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path[..=slash].to_vec(),
@@ -363,7 +372,7 @@ impl Finder<'_> {
         if is_source && let Some(text) = joined.get() {
             self.is_plain |= tokens::includes_plainly(text);
         }
-        let mentions_once = summary.mentions_once;
+        let (mentions_once, may_be_once) = (summary.mentions_once, summary.may_be_once);
         if is_of_assertions(path)
             && let Some(lines) = &mut summary.lines
         {
@@ -389,6 +398,7 @@ impl Finder<'_> {
             metadata: metadata.clone(),
             digest,
             joined,
+            may_be_once,
         });
         Ok(())
     }
@@ -772,6 +782,59 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// Nothing that is to be read once is there twice ([`twins`]).
+    fn no_twins(&mut self) -> Result<(), &'static str> {
+        let inputs = self.question.inputs;
+        let may_import = self.texts.iter().filter(|text| text.may_be_once);
+        let mut imports = false;
+        for text in may_import {
+            imports = imports || twins::imports(text.get(inputs)?);
+        }
+        let once = || self.texts.iter().filter(|text| imports || text.may_be_once);
+        let mut by_digest: FxHashMap<Digest, &Text> = FxHashMap::default();
+        let mut by_id: FxHashMap<(u64, u64), &Text> = FxHashMap::default();
+        let here = std::env::current_dir().map_err(|_| UNREADABLE)?;
+        let names = |text: &Text, path: &[u8]| {
+            Names::of(inputs::path(&text.path), inputs::path(path), &here)
+        };
+        for text in once() {
+            let id = (text.metadata.dev(), text.metadata.ino());
+            if let Some(other) = by_id.get(&id)
+                && names(other, &text.path) == Names::Other
+            {
+                return Err(TWINS);
+            }
+            by_id.insert(id, text);
+            let other = by_digest.entry(text.digest).or_insert(text);
+            if (other.metadata.dev(), other.metadata.ino()) != id {
+                return Err(TWINS);
+            }
+        }
+        for (path, id) in &self.other_names {
+            let Some(text) = by_id.get(id) else { continue };
+            match names(text, path) {
+                Names::Same => {}
+                Names::Directories => {
+                    self.conditions
+                        .insert(Condition::File(text.digest, path).encode());
+                }
+                Names::Other => return Err(TWINS),
+            }
+        }
+        let sizes: FxHashSet<u64> = once().map(|text| text.metadata.len()).collect();
+        for path in &self.unread {
+            let place = inputs::path(path);
+            let metadata = fs::metadata(place).map_err(|_| UNREADABLE)?;
+            if metadata.is_file() && sizes.contains(&metadata.len()) {
+                let (digest, _) = inputs.read(place, &metadata).ok_or(UNREADABLE)?;
+                if by_digest.contains_key(&digest) {
+                    return Err(TWINS);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What is asked by other names of `__has_include`.
     fn questions_by_other_names(&mut self) -> Result<(), &'static str> {
         let mut todo: Vec<Vec<u8>> = self.questions.iter().cloned().collect();
@@ -1087,6 +1150,9 @@ impl Finder<'_> {
             return Ok(false);
         };
         if self.known.contains(&id) {
+            if !lookup.only_asks && !self.seen.contains(path) {
+                self.other_names.insert((path.to_vec(), id));
+            }
             return Ok(true);
         }
         if lookup.only_asks {
@@ -1094,6 +1160,8 @@ impl Finder<'_> {
         } else if self.question.closure {
             self.input(path.to_vec())?;
             return Ok(true);
+        } else {
+            self.unread.insert(path.to_vec());
         }
         // It may have come after the compiler looked for it.
         if !self.is_settled(path) {

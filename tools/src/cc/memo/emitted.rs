@@ -20,6 +20,8 @@ pub struct Emitted {
     pub has_unasked: bool,
     /// A text may say where a type or a lambda without a name stands.
     pub tells_places: bool,
+    /// Assembly that code was made of may read other files.
+    pub reads_files: bool,
 }
 
 /// The definitions by the names in them.

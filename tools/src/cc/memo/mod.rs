@@ -52,6 +52,7 @@ mod statistics;
 mod summaries;
 mod text;
 mod tokens;
+mod twins;
 
 use observed::Observed;
 pub use statistics::{Wishes, statistics};
@@ -711,6 +712,7 @@ impl<'a> Memo<'a> {
             assembly: match self.language {
                 _ if self.assembled_file.is_some() => Assembly::Listed,
                 Language::Assembly | Language::RawAssembly => Assembly::Alone,
+                _ if emitted.is_some_and(|it| !it.reads_files) => Assembly::Plain,
                 _ => Assembly::Written,
             },
             assembled: &assembled,

@@ -5,6 +5,7 @@
 
 use super::rows::{Operand, rows};
 use super::tokens::{Lexer, Token, words};
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A macro, by all of its definitions.
@@ -63,15 +64,17 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
     }
     let mut reached: BTreeSet<&[u8]> = BTreeSet::new();
     let mut found: BTreeSet<&(Vec<Operand>, bool)> = BTreeSet::new();
+    let mut known: FxHashSet<&[u8]> = used.iter().copied().collect();
     loop {
         // By name, and then by what names may be put together of what is there.
         let mut new: Vec<&[u8]> = (used.iter().copied())
             .filter(|word| macros.contains_key(word) && !reached.contains(word))
             .collect();
         if new.is_empty() {
-            let is_made = |name: &[u8]| found.iter().any(|row| may_be(&row.0, name, &used));
+            // Many macros put the same together, with other parameters.
+            let shapes: BTreeSet<Vec<&Operand>> = found.iter().map(|(row, _)| shape(row)).collect();
             new = (macros.keys().copied())
-                .filter(|name| !reached.contains(name) && is_made(name))
+                .filter(|name| !reached.contains(name) && Name::new(name, &known).is_made(&shapes))
                 .collect();
         }
         if new.is_empty() {
@@ -81,6 +84,7 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
             reached.insert(name);
             if let Some(it) = macros.get(name) {
                 used.extend(&it.words);
+                known.extend(&it.words);
                 found.extend(&it.rows);
             }
         }
@@ -92,44 +96,142 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
     }
 }
 
-/// Whether a row of operands may become this name: a parameter is nothing, or some of these words one behind the other.
-fn may_be(row: &[Operand], name: &[u8], used: &BTreeSet<&[u8]>) -> bool {
-    let part =
-        |operand: Option<&Operand>| -> Vec<u8> { operand.cloned().flatten().unwrap_or_default() };
-    if !name.starts_with(&part(row.first())) || !name.ends_with(&part(row.last())) {
-        return false;
+/// A row without the parameters that follow another one: both are nothing, or some words, as one is.
+fn shape(row: &[Operand]) -> Vec<&Operand> {
+    let mut shape: Vec<&Operand> = row.iter().collect();
+    shape.dedup_by(|one, before| one.is_none() && before.is_none());
+    shape
+}
+
+/// A name of which it is asked whether rows of operands may become it.
+struct Name<'n> {
+    name: &'n [u8],
+    /// The words that there are.
+    used: &'n FxHashSet<&'n [u8]>,
+    /// By where they start: the places at which words of the name end, once they were asked for.
+    ends: [Option<u128>; MOST],
+}
+
+/// Longer names than this may be anything.
+const MOST: usize = 127;
+
+impl<'n> Name<'n> {
+    fn new(name: &'n [u8], used: &'n FxHashSet<&'n [u8]>) -> Name<'n> {
+        Name {
+            name,
+            used,
+            ends: [None; MOST],
+        }
     }
-    let size = name.len();
-    let mut ends = vec![false; size + 1];
-    ends[0] = true;
-    for operand in row {
-        let mut next = vec![false; size + 1];
-        match operand {
-            Some(word) => (0..=size)
-                .filter(|from| ends[*from] && name[*from..].starts_with(word))
-                .for_each(|from| next[from + word.len()] = true),
-            None => {
-                next = ends;
-                for from in 0..size {
-                    if next[from] {
-                        (from + 1..=size)
-                            .filter(|end| used.contains(&name[from..*end]))
-                            .for_each(|end| next[end] = true);
+
+    fn is_made(mut self, shapes: &BTreeSet<Vec<&Operand>>) -> bool {
+        self.name.len() > MOST || shapes.iter().any(|shape| self.is_made_by(shape))
+    }
+
+    /// Whether this row may become the name: a parameter is nothing, or some of the words one behind the other.
+    fn is_made_by(&mut self, shape: &[&Operand]) -> bool {
+        let name = self.name;
+        let fits = |operand: Option<&&Operand>, fits: fn(&[u8], &[u8]) -> bool| match operand {
+            Some(Some(word)) => fits(name, word),
+            _ => true,
+        };
+        if !fits(shape.first(), |name, word| name.starts_with(word))
+            || !fits(shape.last(), |name, word| name.ends_with(word))
+        {
+            return false;
+        }
+        // Bit *i*: what stands so far may be the first *i* letters.
+        let mut places = 1u128;
+        for operand in shape {
+            let mut next = 0;
+            let mut from = 0;
+            while let Some(rest) = places.checked_shr(from).filter(|rest| *rest != 0) {
+                from += rest.trailing_zeros();
+                let at = from as usize;
+                match operand {
+                    Some(word) if name[at..].starts_with(word) => next |= 1 << (at + word.len()),
+                    Some(_) => {}
+                    None => {
+                        next |= 1 << at;
+                        // One more word may follow there.
+                        places |= self.ends_of_words(at);
                     }
                 }
+                from += 1;
+            }
+            places = next;
+            if places == 0 {
+                return false;
             }
         }
-        ends = next;
+        places >> name.len() & 1 != 0
     }
-    ends[size]
+
+    /// The places at which words end that begin at this one.
+    fn ends_of_words(&mut self, from: usize) -> u128 {
+        let (name, used) = (self.name, self.used);
+        let Some(ends) = self.ends.get_mut(from) else {
+            return 0;
+        };
+        *ends.get_or_insert_with(|| {
+            (from + 1..=name.len())
+                .filter(|end| used.contains(&name[from..*end]))
+                .fold(0, |ends, end| ends | 1 << end)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn rows_of(text: &str) -> usize {
         in_directives(std::iter::once(text.as_bytes())).rows.len()
+    }
+
+    /// As it is said, letter by letter.
+    fn may_be(row: &[Operand], name: &[u8], used: &FxHashSet<&[u8]>) -> bool {
+        let Some((first, rest)) = row.split_first() else {
+            return name.is_empty();
+        };
+        match first {
+            Some(word) => {
+                let behind = name.strip_prefix(&word[..]);
+                behind.is_some_and(|behind| may_be(rest, behind, used))
+            }
+            None => {
+                let mut ends = 1..=name.len();
+                may_be(rest, name, used)
+                    || ends
+                        .any(|end| used.contains(&name[..end]) && may_be(row, &name[end..], used))
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_become_names(
+            row in prop::collection::vec(prop::option::of("[ab]{1,3}"), 1..5),
+            name in "[ab]{0,9}",
+            used in prop::collection::vec("[ab]{1,4}", 0..5),
+        ) {
+            let row: Vec<Operand> = row.into_iter().map(|word| word.map(String::into_bytes)).collect();
+            let used: FxHashSet<&[u8]> = used.iter().map(|word| word.as_bytes()).collect();
+            let made = Name::new(name.as_bytes(), &used).is_made(&BTreeSet::from([shape(&row)]));
+            prop_assert_eq!(made, may_be(&row, name.as_bytes(), &used));
+        }
+    }
+
+    #[test]
+    fn long_names() {
+        let used: FxHashSet<&[u8]> = FxHashSet::from_iter([&b"a"[..]]);
+        let row: Vec<Operand> = vec![Some(b"a".to_vec()), None];
+        for (size, last, expected) in [(127, 'a', true), (127, 'b', false), (128, 'b', true)] {
+            let name = format!("{}{last}", "a".repeat(size - 1));
+            let made = Name::new(name.as_bytes(), &used).is_made(&BTreeSet::from([shape(&row)]));
+            assert_eq!(made, expected, "{size} {last}");
+        }
     }
 
     #[test]

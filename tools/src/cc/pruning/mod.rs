@@ -500,6 +500,7 @@ fn emitted(report: &Report) -> Option<Emitted> {
         names: names.collect(),
         has_unasked: report.has_unasked,
         tells_places: report.tells_places,
+        reads_files: report.reads_files,
     })
 }
 
