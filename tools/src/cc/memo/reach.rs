@@ -124,7 +124,7 @@ impl<'n> Name<'n> {
         }
     }
 
-    fn is_made(mut self, shapes: &BTreeSet<Vec<&Operand>>) -> bool {
+    fn is_made(&mut self, shapes: &BTreeSet<Vec<&Operand>>) -> bool {
         self.name.len() > MOST || shapes.iter().any(|shape| self.is_made_by(shape))
     }
 
