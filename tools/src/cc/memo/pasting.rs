@@ -64,6 +64,8 @@ pub struct Parts {
     words: BTreeSet<Vec<u8>>,
     /// Those that are so short that they are everywhere, and never an argument.
     plain: BTreeSet<Vec<u8>>,
+    /// Those of directives, and of what macros stand for: nothing else is in a directive.
+    of_directives: BTreeSet<Vec<u8>>,
     rows: BTreeSet<Vec<Operand>>,
 }
 
@@ -140,6 +142,7 @@ impl Pastes {
     pub fn add(&mut self, parts: Parts) {
         self.found.words.extend(parts.words);
         self.found.plain.extend(parts.plain);
+        self.found.of_directives.extend(parts.of_directives);
         self.found.rows.extend(parts.rows);
     }
 
@@ -193,6 +196,8 @@ impl Pastes {
         };
         let is_parenthesis = |token: &Token<'_>| matches!(token, Token::Other(b'(' | b')'));
         let may_be_arguments = self.depth > 0 || line.iter().any(is_parenthesis);
+        // (A directive may stand behind what is read as another token.)
+        let has_directive = line.contains(&Token::Other(b'#'));
         for (at, token) in line.iter().enumerate() {
             let Token::Word(word) = token else {
                 if directive.is_empty() {
@@ -212,6 +217,9 @@ impl Pastes {
             let behind = line.get(at + 1).copied();
             if before == Some(Token::Paste) || behind == Some(Token::Paste) {
                 continue;
+            }
+            if has_directive && !self.found.of_directives.contains(*word) {
+                self.found.of_directives.insert(word.to_vec());
             }
             // So short that it is everywhere: only as an argument, or as what stands at an end of one, or what a macro stands for.
             let is_plain = word.len() < 3 || word.iter().all(|byte| *byte == b'_');
@@ -259,7 +267,12 @@ impl Pastes {
         };
         let literals = texts.clone();
         let mut has_reading = None;
-        let Parts { words, plain, rows } = &self.found;
+        let Parts {
+            words,
+            plain,
+            of_directives,
+            rows,
+        } = &self.found;
         let all = words.union(plain).cloned().collect();
         let mut texts = Some(texts);
         let mut in_directives = None;
@@ -283,6 +296,9 @@ impl Pastes {
                 return true;
             }
             // Elsewhere it is an error.
+            if !can_make(&it.name, of_directives, rows) {
+                return false;
+            }
             if let Some(texts) = texts.take() {
                 in_directives = Some(reach::in_directives(texts));
             }
