@@ -166,6 +166,12 @@ impl Pastes {
         }
     }
 
+    /// Whether a word that has a parenthesis behind it cannot be put together with another one: not with what follows, and no secret has it at its end.
+    fn is_called(&self, word: &[u8], behind: Option<Token<'_>>) -> bool {
+        let is_end = |it: &Secret| it.name.len() > word.len() && it.name.ends_with(word);
+        behind == Some(Token::Other(b'(')) && !self.secrets.iter().any(is_end)
+    }
+
     fn read_literal(&mut self, inside: &[u8]) {
         let is_plain = |byte: &u8| !matches!(byte, b'\\' | b'"' | b'\'');
         let text: Vec<u8> = inside.iter().copied().filter(is_plain).collect();
@@ -218,7 +224,11 @@ impl Pastes {
             if before == Some(Token::Paste) || behind == Some(Token::Paste) {
                 continue;
             }
-            if has_directive && !self.found.of_directives.contains(*word) {
+            if has_directive
+                && !is_only_asked_for(line, at)
+                && !self.is_called(word, behind)
+                && !self.found.of_directives.contains(*word)
+            {
                 self.found.of_directives.insert(word.to_vec());
             }
             // So short that it is everywhere: only as an argument, or as what stands at an end of one, or what a macro stands for.
@@ -324,6 +334,23 @@ fn parameters<'l, 't>(line: &'l [Token<'t>], text: &[u8]) -> &'l [Token<'t>] {
     }
 }
 
+/// Whether of a word of a directive it is only asked whether it is a macro, or said that it is one: it is not replaced there.
+fn is_only_asked_for(line: &[Token<'_>], at: usize) -> bool {
+    const DEFINED: Token<'_> = Token::Word(b"defined");
+    match (&line[..at], at) {
+        (
+            [
+                Token::Other(b'#'),
+                Token::Word(b"define" | b"undef" | b"ifdef" | b"ifndef"),
+            ],
+            2,
+        ) => true,
+        ([.., before], _) if *before == DEFINED => true,
+        ([.., before, Token::Other(b'(')], _) => *before == DEFINED,
+        _ => false,
+    }
+}
+
 /// Whether a name can be made of these words by these rows.
 fn can_make(name: &[u8], words: &BTreeSet<Vec<u8>>, rows: &BTreeSet<Vec<Operand>>) -> bool {
     // By start and end: whether this part of the name can be made.
@@ -400,6 +427,9 @@ mod tests {
             "#define HAS(x) __has_##x\n#if HAS(include)(<a.h>)\n#endif",
             "#define A(x, y) B##x(y)\n#define BC(x) __has_##x\n#if A(C, include)(<a.h>)\n#endif",
             "#define H G(__has_, include)\n#define G(x, y) x##y\n#define I H\n#if X\n#elif I(<a.h>)\n#endif",
+            "#define C(x, y) x##y\n#define H(x) C(x, _next)\n#if defined(__has_include) && H(__has_include)(<a.h>)\n#endif",
+            "#define C(x, y) x##y\n#define T include\n#if C(__has_, T)(<a.h>)\n#endif",
+            "#define C(x, y) x##y\n#if C(__has_, include(<a.h>))\n#endif",
             "#define CAT(a, b) a##b\n_Pragma(\"message(\\\"x\\\" CAT(__DA, TE__))\")",
             "char *s = R\"x(\n\" ' /* )x\";\n#define D __DA ## TE__\n",
             "#define F(x, ...) x ## __VA_OPT__(ME__)\nchar *d = F(__TI, 1);",
@@ -423,6 +453,8 @@ mod tests {
             "#define __CONCAT(x, y) x ## y\n# include <a.h>\nint DATE;",
             "char *s = \"\\\n __DA ## TE__\";\n",
             "#define C(x, y) x##y\nint a, b = C(__has_, include);\n#if A(b)\n#endif\n",
+            "#define C(x, y) x##y\n#if defined(__has_include) && __has_include(<a.h>)\n#endif\n#define N(l) l->_ next C\n#if N(3)\n#endif",
+            "#define C(x, y) x##y\n#ifdef __has_include\n#define __has_include\n#endif\n#define N _ next C\n#if N\n#endif",
             "#define C(x, y) x##y\n#define A(x, y) B_##x##y\nint a, b = C(__has_, include);\n#if A(a, b)\n#endif\n",
             "#define C(x, y) x##y\nC(as, m)(\"nop\"); char *s = \"#include <x>\";",
             "#define C(x, y) x##y\n# error \"Never include <a.h> directly;\\\n include <b.h> instead.\"\nint a, s, m;",
