@@ -419,23 +419,32 @@ impl Writer<'_, '_> {
         let rela = outputs.std(Std::RelaDyn);
         let mut at = rela.offset;
         let got = self.places.got.counts;
-        // The piece of a file, the number for the GOT, and the number for a file.
-        type Kind = (fn(u32) -> Piece, u32, fn(&DynamicCounts) -> u32);
+        // The piece of a file, the number for the GOT, the number for a file, and whether they stand behind those of lazy PLT entries.
+        type Kind = (fn(u32) -> Piece, u32, fn(&DynamicCounts) -> u32, bool);
         let kinds: [Kind; 3] = [
-            (Piece::Relative, got.relative, |counts| {
-                counts.relative.load(Relaxed)
-            }),
-            (Piece::Symbolic, got.symbolic, |counts| {
-                counts.symbolic.load(Relaxed)
-            }),
-            (Piece::Irelative, got.irelative, |counts| {
-                counts.irelative.load(Relaxed)
-            }),
+            (
+                Piece::Relative,
+                got.relative,
+                |counts| counts.relative.load(Relaxed),
+                false,
+            ),
+            (
+                Piece::Symbolic,
+                got.symbolic,
+                |counts| counts.symbolic.load(Relaxed),
+                false,
+            ),
+            (
+                Piece::Irelative,
+                got.irelative,
+                |counts| counts.irelative.load(Relaxed),
+                self.places.got.resolves_behind_lazy(),
+            ),
         ];
         let lazy = 24 * self.places.got.lazy.len() as u64;
         let mut table = Std::RelaDyn;
-        for (number, (kind, own, count)) in kinds.into_iter().enumerate() {
-            if number == 2 && self.places.got.resolves_behind_lazy() {
+        for (kind, own, count, is_behind_lazy) in kinds {
+            if is_behind_lazy {
                 table = Std::RelaPlt;
                 at = outputs.std(table).offset + lazy;
             }

@@ -7,6 +7,7 @@
 // is a part of, or what a private symbol is called, or will be.
 
 #include "assembly.h"
+#include "walk.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -172,22 +173,8 @@ SmallVector<const InlineAsm *, 0> in_functions(const Module &module) {
   return all;
 }
 
-/// Whether this may be a directive that reads a file, or that makes others of parts; or the beginning of one, which an operand makes whole.
 bool reads_files(StringRef assembly) {
-  static constexpr StringRef reading[] = {"incbin", "include"};
-  std::string small = assembly.lower();
-  StringRef text = small;
-  for (StringRef word : {"incbin", "include", ".macro", ".irp", ".altmacro", ".mri"})
-    if (text.contains(word))
-      return true;
-  for (size_t at = text.find('.'); at != StringRef::npos; at = text.find('.', at + 1)) {
-    StringRef start = text.substr(at + 1).take_while(isAlpha);
-    StringRef rest = text.substr(at + 1 + start.size());
-    bool goes_on = rest.empty() ? !start.empty() : StringRef("%{|}$\\\"").contains(rest[0]);
-    if (goes_on && any_of(reading, [&](StringRef word) { return word.starts_with(start); }))
-      return true;
-  }
-  return false;
+  return repo_assembly_may_read(assembly.bytes_begin(), assembly.size());
 }
 
 } // namespace

@@ -96,6 +96,14 @@ unsafe extern "C" fn repo_digest(bytes: *const u8, size: u64, digest: *mut [u8; 
     unsafe { *digest = pruning::digest_of(all(bytes, size)) };
 }
 
+/// # Safety
+/// `text` leads to `size` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn repo_assembly_may_read(text: *const u8, size: u64) -> bool {
+    // SAFETY: as the caller says.
+    pruning::assembly::may_read(unsafe { all(text, size) })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn repo_session() -> *mut c_void {
     match Session::asked_for() {

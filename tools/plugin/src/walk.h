@@ -122,6 +122,8 @@ enum RepoAction : uint8_t {
 
 // Rust's.
 void repo_digest(const uint8_t *bytes, uint64_t size, uint8_t digest[32]);
+/// Whether assembly may read files.
+bool repo_assembly_may_read(const uint8_t *text, uint64_t size);
 /// What is asked of the plugin: null if nothing is.
 void *repo_session(void);
 /// Whether nothing is asked but which definitions there are.

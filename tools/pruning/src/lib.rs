@@ -1,5 +1,6 @@
 //! Which definitions of a translation unit a repository has already.
 //!
+//! * [`assembly`]: whether assembly may read files.
 //! * [`graph`]: what the walk over the IR has found, and the definitions' digests.
 //! * [`decide`]: what is compiled, what goes at once, and what is kept for inlining.
 //! * [`changes`]: why a digest is another one than it was.
@@ -9,6 +10,7 @@
 //!
 //! Used by the plugin, inside clang, and by `repo-cc`. Knows neither LLVM nor ELF.
 
+pub mod assembly;
 pub mod changes;
 pub mod decide;
 pub mod graph;

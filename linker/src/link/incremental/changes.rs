@@ -1,7 +1,7 @@
 //! What an incremental link tells the state.
 
+use super::edited::Edited;
 use super::holds::{self, HoldRecord};
-use super::imports::Import;
 use super::lists::ListChange;
 use super::names::{Known, Names};
 use super::pieces::AddedPiece;
@@ -183,7 +183,7 @@ impl Changes {
         places: &Places,
         names: &Names,
         values: &[SymbolValue],
-        imports: &[Import],
+        edited: &Edited,
         ids: &[u32],
     ) {
         let mut new_at: FxHashMap<SymbolId, usize> = FxHashMap::default();
@@ -269,7 +269,7 @@ impl Changes {
         self.names.extend(names.exports.names.iter().copied());
         self.note_mentions(world, places, names, &new_at, ids);
         self.note_holds(world, places, ids);
-        self.holds.extend(holds::of_imports(world.state, imports));
+        self.holds.extend(holds::of_imports(world.state, edited));
     }
 
     fn note_holds(&mut self, world: &World, places: &Places, ids: &[u32]) {

@@ -185,15 +185,13 @@ impl Source<'_> {
                 continue;
             };
             missing.swap_remove(at);
-            let is_first = !needed.has(shared.soname);
-            if is_first {
+            if !needed.has(shared.soname) {
                 if shared.soname.starts_with(b"libc.so.") {
                     return Err("the C library is needed now".into());
                 }
                 needed.add_library(shared.soname, before, &mut found.needs);
             }
-            let mut import = Import::new(needed, &mut found.needs, (&shared, self.number), index)?;
-            import.is_first = is_first;
+            let import = Import::new(needed, &mut found.needs, (&shared, self.number), index)?;
             found.imports.push(import);
         }
         before.push(shared.soname.to_vec());

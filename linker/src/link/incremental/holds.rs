@@ -11,6 +11,7 @@
 //! Libraries under `--as-needed` are needed because an object wants a name of theirs: one of those that are noted, whoever it is. If none of the files
 //! that are linked again does, which have mentioned such names, another one that has is linked again as well, to be asked.
 
+use super::edited::Edited;
 use super::imports::Import;
 use super::names::Known;
 use super::reason::Reason;
@@ -167,6 +168,7 @@ fn of_libraries(
     names.iter().filter_map(hold).collect()
 }
 
+/// Those of members that do something by themselves, and of those by way of which they are linked.
 fn of_members(resolved: &Resolved) -> Vec<HoldRecord> {
     let (files, symbols) = (&resolved.files, &resolved.symbols);
     let is_linked = |id: FileId| {
@@ -252,10 +254,10 @@ pub(super) fn of_drawn<'a: 'f, 'f>(
 }
 
 /// Those of the names of libraries that a link comes to need.
-pub(super) fn of_imports(state: &State, imports: &[Import]) -> Vec<HoldRecord> {
+pub(super) fn of_imports(state: &State, edited: &Edited) -> Vec<HoldRecord> {
     let known = AllHolds::of(state);
-    let first = imports.iter().filter(|import| import.is_first);
-    let first: FxHashSet<u32> = first.map(|import| import.library).collect();
+    let first = edited.needs.libraries.iter();
+    let first: FxHashSet<u32> = first.map(|library| number_of(&library.name)).collect();
     let is_held =
         |import: &&Import| first.contains(&import.library) || known.has_library(import.library);
     let hold = |import: &Import| HoldRecord {
@@ -263,7 +265,7 @@ pub(super) fn of_imports(state: &State, imports: &[Import]) -> Vec<HoldRecord> {
         file: NONE,
         library: import.library,
     };
-    imports.iter().filter(is_held).map(hold).collect()
+    edited.imports.iter().filter(is_held).map(hold).collect()
 }
 
 /// All that are known.

@@ -38,8 +38,6 @@ pub(super) struct Import {
     pub symbol: SymbolRecord,
     /// The shared object, as [`holds`](super::holds) tell them apart.
     pub library: u32,
-    /// Nothing was needed of it before.
-    pub is_first: bool,
 }
 
 impl Import {
@@ -74,7 +72,6 @@ impl Import {
             input,
             symbol: interface::record(shared, shared.name(index)),
             library: holds::number_of(shared.soname),
-            is_first: false,
         })
     }
 }

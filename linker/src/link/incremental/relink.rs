@@ -371,14 +371,7 @@ fn link_again(
         ..Changes::default()
     };
     changes.note_grants(&settled.names);
-    changes.note_names(
-        again.world,
-        &places,
-        &settled.names,
-        &values,
-        &edited.imports,
-        ids,
-    );
+    changes.note_names(again.world, &places, &settled.names, &values, edited, ids);
     changes.note_lists(again.world, changed);
     changes.pieces = traced.added;
     changes.groups = read.new_groups.clone();

@@ -6,6 +6,7 @@
 
 use super::tokens::{Lexer, Token};
 use memchr::memmem;
+use pruning::assembly::{MAKING, READING, has_directive, may_read};
 use std::borrow::Cow;
 
 /// How it is known what assembly reads.
@@ -56,12 +57,6 @@ impl Assembly {
 pub const BY_MACRO: &str = "assembly that a macro makes, which may read other files";
 /// As it is written; perhaps where nobody reads it.
 pub const READS: &str = "assembly that may read other files";
-
-/// What reads files, in small letters.
-const READING: [&[u8]; 2] = [b"incbin", b"include"];
-
-/// What makes directives of parts, in small letters.
-const MAKING: [&[u8]; 4] = [b".macro", b".irp", b".altmacro", b".mri"];
 
 const KEYWORDS: [&[u8]; 3] = [b"asm", b"__asm", b"__asm__"];
 
@@ -322,41 +317,6 @@ pub fn has_reading_literals(text: &[u8]) -> bool {
         }
     }
     has_directive(&run)
-}
-
-/// Whether a text has, or begins, a directive that reads a file.
-fn has_directive(text: &[u8]) -> bool {
-    let text = text.to_ascii_lowercase();
-    let is_written =
-        |word: &&[u8]| memmem::find_iter(&text, *word).any(|at| at > 0 && text[at - 1] == b'.');
-    let makes = |word: &&[u8]| memmem::find(&text, word).is_some();
-    READING.iter().any(is_written) || MAKING.iter().any(makes) || goes_on(&text, true)
-}
-
-/// Whether assembly as it is given to the assembler, but for its operands and alternatives, may read a file.
-fn may_read(assembly: &[u8]) -> bool {
-    let text = assembly.to_ascii_lowercase();
-    (READING.iter().chain(&MAKING)).any(|word| memmem::find(&text, word).is_some())
-        || goes_on(&text, false)
-}
-
-/// `.inc%0`, `.in{cbin|}`: a directive that what is put in makes whole; if it `has_start`, more of it than the point is there. The text is in
-/// small letters.
-fn goes_on(text: &[u8], has_start: bool) -> bool {
-    memchr::memchr_iter(b'.', text).any(|at| {
-        let behind = &text[at + 1..];
-        let count = behind
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphabetic())
-            .count();
-        let (start, behind) = behind.split_at(count);
-        let is_start = READING.iter().any(|word| word.starts_with(start));
-        let goes_on = match behind.first() {
-            Some(byte) => matches!(byte, b'%' | b'{' | b'|' | b'}' | b'$' | b'\\' | b'"'),
-            None => !start.is_empty(),
-        };
-        is_start && goes_on && !(has_start && start.is_empty())
-    })
 }
 
 /// Why a source that is assembly may read other files, beside `#include`; `None` if it cannot. What is put together by macros of the

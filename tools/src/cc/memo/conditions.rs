@@ -155,8 +155,6 @@ struct Finder<'q> {
     nothing: FxHashMap<Vec<u8>, bool>,
     /// Links and directories on the way to inputs that were found unchanged.
     ways: FxHashSet<PathBuf>,
-    /// By what is in them: device and inode of inputs.
-    contents: FxHashMap<Digest, (u64, u64)>,
     texts: Vec<Text>,
     /// A text could not be read where there was no way to say so.
     is_unreadable: Cell<bool>,
@@ -202,7 +200,6 @@ pub fn find(question: &Question<'_>, named: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>
         other_names: BTreeSet::new(),
         nothing: FxHashMap::default(),
         ways: FxHashSet::default(),
-        contents: FxHashMap::default(),
         texts: Vec::new(),
         is_unreadable: Cell::new(false),
         context: Context::new(question.assembly, question.care.lines()),
@@ -358,12 +355,6 @@ impl Finder<'_> {
                 .entry(rest.unwrap_or(digest))
                 .or_default()
                 .insert(id);
-        }
-        // Whether equal files are one to compilers depends on their times (gcc) or inodes (clang).
-        // One file under two names is one to both.
-        let is_other = *self.contents.entry(digest).or_insert(id) != id;
-        if is_other && summary.may_be_once {
-            return Err(TWINS);
         }
         let directory = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path[..=slash].to_vec(),

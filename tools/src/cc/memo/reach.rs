@@ -28,7 +28,7 @@ pub struct Directives {
 /// What there may be in the directives of these texts.
 pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
     let mut macros: BTreeMap<&[u8], Macro<'_>> = BTreeMap::new();
-    let mut used: BTreeSet<&[u8]> = BTreeSet::new();
+    let mut used: FxHashSet<&[u8]> = FxHashSet::default();
     let mut line = Vec::new();
     for text in texts {
         let mut lexer = Lexer::new(text);
@@ -64,7 +64,6 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
     }
     let mut reached: BTreeSet<&[u8]> = BTreeSet::new();
     let mut found: BTreeSet<&(Vec<Operand>, bool)> = BTreeSet::new();
-    let mut known: FxHashSet<&[u8]> = used.iter().copied().collect();
     loop {
         // By name, and then by what names may be put together of what is there.
         let mut new: Vec<&[u8]> = (used.iter().copied())
@@ -74,7 +73,7 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
             // Many macros put the same together, with other parameters.
             let shapes: BTreeSet<Vec<&Operand>> = found.iter().map(|(row, _)| shape(row)).collect();
             new = (macros.keys().copied())
-                .filter(|name| !reached.contains(name) && Name::new(name, &known).is_made(&shapes))
+                .filter(|name| !reached.contains(name) && Name::new(name, &used).is_made(&shapes))
                 .collect();
         }
         if new.is_empty() {
@@ -84,7 +83,6 @@ pub fn in_directives<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Directives {
             reached.insert(name);
             if let Some(it) = macros.get(name) {
                 used.extend(&it.words);
-                known.extend(&it.words);
                 found.extend(&it.rows);
             }
         }
@@ -131,8 +129,8 @@ impl<'n> Name<'n> {
     /// Whether this row may become the name: a parameter is nothing, or some of the words one behind the other.
     fn is_made_by(&mut self, shape: &[&Operand]) -> bool {
         let name = self.name;
-        let fits = |operand: Option<&&Operand>, fits: fn(&[u8], &[u8]) -> bool| match operand {
-            Some(Some(word)) => fits(name, word),
+        let fits = |operand: Option<&&Operand>, is_part: fn(&[u8], &[u8]) -> bool| match operand {
+            Some(Some(word)) => is_part(name, word),
             _ => true,
         };
         if !fits(shape.first(), |name, word| name.starts_with(word))
