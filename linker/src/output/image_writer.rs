@@ -416,6 +416,41 @@ impl Writer<'_, '_> {
                 );
             }
         }
+        self.add_dynamic_relocations(&mut add);
+        self.add_symbols(&mut add);
+        for id in self.made.sections() {
+            let section = &outputs.sections[id.index()];
+            let part = Some(PartId(id.0));
+            let size = match id == Std::RelaPlt.id() {
+                true => self.lazy_size(),
+                false => self.made.size(id),
+            };
+            add(part, section.offset, size, Piece::Made(id));
+        }
+        let segments = places.segments;
+        let headers = 64 + 56 * segments.phdrs.len() as u64;
+        add(None, 0, headers, Piece::Headers);
+        add(
+            None,
+            segments.shoff,
+            segments.file_size - segments.shoff,
+            Piece::SectionHeaders,
+        );
+        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
+        Pieces {
+            in_file: pieces,
+            lost,
+        }
+    }
+
+    /// The bytes of the relocations of lazy PLT entries, with which `.rela.plt` begins.
+    fn lazy_size(&self) -> u64 {
+        24 * self.places.got.lazy.len() as u64
+    }
+
+    /// Adds the dynamic relocations of each file, kind by kind.
+    fn add_dynamic_relocations(&self, add: &mut impl FnMut(Option<PartId>, u64, u64, Piece)) {
+        let outputs = self.places.outputs;
         let rela = outputs.std(Std::RelaDyn);
         let mut at = rela.offset;
         let got = self.places.got.counts;
@@ -441,12 +476,11 @@ impl Writer<'_, '_> {
                 self.places.got.resolves_behind_lazy(),
             ),
         ];
-        let lazy = 24 * self.places.got.lazy.len() as u64;
         let mut table = Std::RelaDyn;
         for (kind, own, count, is_behind_lazy) in kinds {
             if is_behind_lazy {
                 table = Std::RelaPlt;
-                at = outputs.std(table).offset + lazy;
+                at = outputs.std(table).offset + self.lazy_size();
             }
             for (i, counts) in self.needs.dynamic.iter().enumerate() {
                 let count = if i == 0 { own } else { count(counts) };
@@ -455,6 +489,11 @@ impl Writer<'_, '_> {
                 at += size;
             }
         }
+    }
+
+    /// Adds the symbols and their names, file by file.
+    fn add_symbols(&self, add: &mut impl FnMut(Option<PartId>, u64, u64, Piece)) {
+        let outputs = self.places.outputs;
         if let Some(symtab) = self.symtab {
             let section = outputs.std(Std::Symtab);
             let first = 24 * (1 + u64::from(symtab.section_symbols));
@@ -479,29 +518,6 @@ impl Writer<'_, '_> {
                 global += globals;
                 name += share.names;
             }
-        }
-        for id in self.made.sections() {
-            let section = &outputs.sections[id.index()];
-            let part = Some(PartId(id.0));
-            let size = match id == Std::RelaPlt.id() {
-                true => lazy,
-                false => self.made.size(id),
-            };
-            add(part, section.offset, size, Piece::Made(id));
-        }
-        let segments = places.segments;
-        let headers = 64 + 56 * segments.phdrs.len() as u64;
-        add(None, 0, headers, Piece::Headers);
-        add(
-            None,
-            segments.shoff,
-            segments.file_size - segments.shoff,
-            Piece::SectionHeaders,
-        );
-        pieces.sort_unstable_by_key(|(offset, _, _)| *offset);
-        Pieces {
-            in_file: pieces,
-            lost,
         }
     }
 
