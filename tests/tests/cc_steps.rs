@@ -293,3 +293,39 @@ fn links_are_incremental_where_they_were() {
         }
     });
 }
+
+#[test]
+fn an_output_that_is_a_source_is_for_the_compiler() {
+    Field::each(|it| {
+        let a = format!("a.{}", it.suffix);
+        let b = format!("b.{}", it.suffix);
+        let link = format!("link.{}", it.suffix);
+        std::os::unix::fs::symlink(&b, it.scratch.join(&link)).expect("a link");
+        let before = fs::read(it.scratch.join(&b)).expect("a source");
+        // They are known.
+        it.call(&["-c", &b, "-o", "b.o"]).0.ok();
+        it.call(&["-Iinc", &a, &b, "-o", "program"]).0.ok();
+        for words in [
+            &["-c", &b, "-o", &b][..],
+            &["-c", &b, "-o", &link],
+            &["-Iinc", &a, &b, "-o", &b],
+            &["-Iinc", &a, &b, "-o", &link],
+        ] {
+            let (ours, log) = it.call(words);
+            assert!(!log.contains(": hit: "), "{words:?}: {log}");
+            // gcc refuses; clang does what it is told.
+            if it.compiler.ends_with("gcc") || it.compiler.ends_with("g++") {
+                ours.failed();
+                assert!(
+                    fs::read(it.scratch.join(&b)).expect("a source") == before,
+                    "{words:?}"
+                );
+                continue;
+            }
+            ours.ok();
+            fs::write(it.scratch.join(&b), &before).expect("written");
+            let _ = fs::remove_file(it.scratch.join(&link));
+            std::os::unix::fs::symlink(&b, it.scratch.join(&link)).expect("a link");
+        }
+    });
+}

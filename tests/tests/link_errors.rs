@@ -699,3 +699,32 @@ fn what_is_no_input_is_called_what_it_is() {
         run.report()
     );
 }
+
+#[test]
+fn an_input_that_is_the_output_is_kept() {
+    let Some(bench) = Bench::new() else { return };
+    bench.scratch.write("a.c", "int main(void) { return 0; }");
+    bench.driver(Linker::Ours, "gcc", "-c a.c -o a.o").ok();
+    run(bench.scratch.command("ln").args(["-s", "a.o", "link.o"])).ok();
+    let before = bench.read("a.o");
+    for arguments in [
+        "a.o -o a.o",
+        "a.o -o ./a.o",
+        "link.o -o a.o",
+        "a.o -o link.o",
+        "-shared a.o -o a.o",
+        "-r a.o -o a.o",
+    ] {
+        let run = bench.ld(Linker::Ours, arguments).failed();
+        assert!(
+            run.errors().contains("is the same as output file"),
+            "{}",
+            run.report()
+        );
+        assert!(bench.read("a.o") == before, "{arguments}");
+    }
+    // What is no file has nothing to lose.
+    bench
+        .ld(Linker::Ours, "-T /dev/null -r a.o -o /dev/null")
+        .ok();
+}

@@ -63,6 +63,10 @@ pub fn open<'l, 'a>(
         true => symbol_versions::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),
     };
+    if let Some(input) = arena.overwritten_by(&args.output) {
+        let input = input.display();
+        diag.error(format!("input file '{input}' is the same as output file"));
+    }
     check(diag)?;
     timing.phase("open inputs");
 

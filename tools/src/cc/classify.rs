@@ -10,7 +10,9 @@
 use super::compiler::{Family, is_x86_64_elf};
 use super::options::{Meaning, meaning, separate_arguments};
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// What to do about a command line.
@@ -142,6 +144,9 @@ pub struct Whole {
     pub reason: Option<&'static str>,
 }
 
+/// Nothing is known of such a compile, and what would be written is lost.
+const OVER_INPUT: &str = "the output is one of the inputs";
+
 /// Reads a command line as [`classify`] does; `None` if it makes neither objects of sources nor a link.
 pub fn whole(family: Family, args: &[OsString]) -> Option<Whole> {
     let mut line = Line::default();
@@ -165,6 +170,7 @@ pub fn whole(family: Family, args: &[OsString]) -> Option<Whole> {
             Some("a question of a configure script")
         }
         () if line.inputs.iter().any(|(_, name)| name == "-") => Some("standard input"),
+        () if line.writes_over_input() => Some(OVER_INPUT),
         () if !line.languages.iter().all(is_of_a_kind) => Some("neither C, C++ nor assembly"),
         () if line.compile_only && names_outputs => Some("a dependency file of several steps"),
         () if line.compile_only && line.output.is_some() => Some("an output of several steps"),
@@ -446,6 +452,21 @@ impl Line {
         });
     }
 
+    /// Whether the output is one of the inputs, which gcc refuses.
+    fn writes_over_input(&self) -> bool {
+        let identity = |path: &OsStr| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.dev(), found.ino()))
+        };
+        let Some(output) = self.output.as_deref() else {
+            return false;
+        };
+        let written = identity(output);
+        self.inputs
+            .iter()
+            .any(|(_, name)| name == output || (written.is_some() && identity(name) == written))
+    }
+
     /// Decides, in the drivers' order of precedence: preprocessing before
     /// assembly before objects, wherever the options stand.
     fn action(self, family: Family, count: usize) -> Action {
@@ -487,6 +508,9 @@ impl Line {
         let is_probe = |(_, name): &(Input, OsString)| is_question(name);
         if self.inputs.iter().any(is_probe) || self.output.as_deref().is_some_and(is_question) {
             return pass("a question of a configure script");
+        }
+        if self.writes_over_input() {
+            return pass(OVER_INPUT);
         }
         let outputs: Vec<PathBuf> = match &self.output {
             _ if !self.inputs.iter().any(|(input, _)| makes_object(input)) => {

@@ -43,7 +43,7 @@ pub fn compile(
 ) -> Result<Infallible, CannotRun> {
     let mut importer = Importer::new(asked);
     let family = (invocation.compiler.as_ref()).map(|compiler| compiler.family);
-    let is_clang = family == Some(Family::Clang) && invocation.lead.is_empty();
+    let is_clang = family == Some(Family::Clang) && !invocation.has_launcher();
     let whole = match (asked.fat, compile.split_sections) {
         (true, _) => Some("a fat object is the compiler's own"),
         (_, false) => Some("the object has no section for each definition"),

@@ -7,6 +7,7 @@ use super::run;
 use super::tool::Tool;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -91,6 +92,16 @@ impl Invocation {
             compiler,
             tool: Tool::parse(&name),
         })
+    }
+
+    /// Whether a launcher runs the compiler: it is told of the compiler, or has its name (`/usr/lib/ccache/gcc`).
+    pub fn has_launcher(&self) -> bool {
+        let program = fs::canonicalize(&self.program.path);
+        let is_one = |path: &Path| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| LAUNCHERS.contains(&name))
+        };
+        !self.lead.is_empty() || program.is_ok_and(|program| is_one(&program))
     }
 
     /// Whether the program is a driver of C++, which takes C for it.

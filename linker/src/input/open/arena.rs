@@ -159,6 +159,20 @@ impl InputArena {
         opened.iter().map(|file| file.path.clone()).collect()
     }
 
+    /// An input that is the file at `output`, by whatever name: to write that would destroy it.
+    pub fn overwritten_by(&self, output: &Path) -> Option<PathBuf> {
+        let output = std::fs::metadata(output)
+            .ok()
+            .filter(|found| found.is_file())?;
+        let output = Stamp::of(&output);
+        let opened = self.opened.borrow();
+        let is_it = |stamp: &Stamp| (stamp.dev, stamp.ino) == (output.dev, output.ino);
+        let input = opened
+            .iter()
+            .find(|file| file.stamp.as_ref().is_some_and(is_it))?;
+        Some(input.path.clone())
+    }
+
     /// The libraries that were searched for, in order.
     pub fn searched(&self) -> Vec<Searched> {
         self.searched.borrow().clone()

@@ -52,6 +52,27 @@ pub fn prerequisites(bytes: &[u8]) -> Option<Vec<OsString>> {
     Some(words)
 }
 
+/// The same of a file that rustc has written, which escapes blanks, and nothing else.
+pub fn prerequisites_of_rustc(bytes: &[u8]) -> Option<Vec<OsString>> {
+    let line = &bytes[end_of_target(bytes)?..];
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let mut words = Vec::new();
+    let mut word: Vec<u8> = Vec::new();
+    for &byte in line {
+        match byte {
+            b' ' if word.last() == Some(&b'\\') => {
+                word.pop();
+                word.push(b' ');
+            }
+            b' ' => words.push(std::mem::take(&mut word)),
+            _ => word.push(byte),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    Some(words.into_iter().map(OsString::from_vec).collect())
+}
+
 /// Where the colon behind the targets ends.
 fn end_of_target(bytes: &[u8]) -> Option<usize> {
     for (at, &byte) in bytes.iter().enumerate() {
@@ -103,5 +124,14 @@ mod tests {
         is("a.o:", &[]);
         assert_eq!(read("nothing\n"), None);
         assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn rustc_escapes_blanks_only() {
+        let list = b"/t/x\\ y.d: src/lib.rs a$$b c\\#d e\\ f g\\\\ h\n\nsrc/lib.rs:\n";
+        let read = prerequisites_of_rustc(list).expect("a rule");
+        assert_eq!(read, ["src/lib.rs", "a$$b", "c\\#d", "e f", "g\\ h"]);
+        assert_eq!(prerequisites_of_rustc(b"x.d:\n"), Some(Vec::new()));
+        assert_eq!(prerequisites_of_rustc(b""), None);
     }
 }

@@ -96,7 +96,10 @@ pub fn why_not(compile: &Compile) -> Option<&'static str> {
         if let Meaning::Beyond(reason) = word.meaning {
             return Some(reason);
         }
-        if TELLING.iter().any(|option| word.option == *option) {
+        // (clang's bitcode has it, too.)
+        if TELLING.iter().any(|option| word.option == *option)
+            || word.option.as_bytes().starts_with(b"-fembed-bitcode")
+        {
             return Some("an option that puts the command line into the object");
         }
         if word.option.as_bytes().starts_with(b"-finput-charset") {

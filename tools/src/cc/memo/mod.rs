@@ -156,7 +156,7 @@ impl<'a> Memo<'a> {
     ) -> Result<Memo<'a>, &'static str> {
         let start = inputs::now();
         let compiler = invocation.compiler.as_ref().ok_or("no compiler")?;
-        if !invocation.lead.is_empty() {
+        if invocation.has_launcher() {
             return Err("a launcher stands before the compiler");
         }
         let [source] = compile.sources.as_slice() else {
@@ -177,6 +177,9 @@ impl<'a> Memo<'a> {
             return Err(reason);
         }
         let own = shared::directory().map_err(|_| "no directory for what is known of inputs")?;
+        if !shared::has_room(&own) {
+            return Err("no room for what is known of inputs");
+        }
         let directory = env::current_dir().map_err(|_| "no working directory")?;
         let base = Base::from_environment(&directory);
         let args = all_words(invocation, compile, base.as_ref())?;

@@ -29,6 +29,12 @@ pub fn directory() -> io::Result<PathBuf> {
     Err(last)
 }
 
+/// Whether compilers can write lists of their inputs into a directory: they complain if they cannot.
+pub fn has_room(directory: &Path) -> bool {
+    const LISTS: u64 = 1 << 20;
+    rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail * found.f_frsize >= LISTS)
+}
+
 /// A hash for tables.
 pub fn hash(bytes: &[u8]) -> u64 {
     let digest = blake3::hash(bytes);

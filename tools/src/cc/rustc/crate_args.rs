@@ -180,7 +180,11 @@ pub fn read(args: &[OsString]) -> Result<Library, &'static str> {
             "--out-dir" if !value.as_bytes().starts_with(b"/") => {
                 return Err("a directory for the output whose name is not a whole path");
             }
-            "--out-dir" => directory = Some(value),
+            // rustc puts a slash between it and a name, unless there is one.
+            "--out-dir" => {
+                let path = value.as_bytes();
+                directory = Some(to_os(path.strip_suffix(b"/").unwrap_or(path)));
+            }
             "-L" => {
                 let kind = value.as_bytes().split(|byte| *byte == b'=').next();
                 match kind {
@@ -268,6 +272,8 @@ impl Library {
         let is_plain = |byte: &u8| (0x20..0x7f).contains(byte) && !matches!(byte, b'\\' | b'"');
         let is_file_name = |text: &[u8]| !text.contains(&b'/') && text.iter().all(is_plain);
         if !self.directory.as_bytes().iter().all(is_plain)
+            || self.directory.is_empty()
+            || self.directory.as_bytes().ends_with(b"/")
             || !is_file_name(name.as_bytes())
             || !is_file_name(extra)
         {
@@ -337,6 +343,8 @@ mod tests {
             .replace("/t/deps", "/u");
         let other = read(&words(&other)).expect("a library");
         assert_eq!(other.words, library.words);
+        let other = read(&words(&CARGO.replace("/t/deps -L", "/t/deps/ -L"))).expect("a library");
+        assert_eq!(other, library);
         let other = read(&words(&CARGO.replace("opt-level=3", "opt-level=2"))).expect("a library");
         assert_ne!(other.words, library.words);
     }
@@ -362,6 +370,8 @@ mod tests {
             ("-C opt-level=3", "--target x/y.json"),
             ("-C opt-level=3", "--test"),
             ("--out-dir /t/deps", "-o x"),
+            ("--out-dir /t/deps", "--out-dir /t/deps//"),
+            ("--out-dir /t/deps", "--out-dir /"),
             ("--extern c=/t/deps/libc-1.rmeta", "--extern c"),
             ("extra-filename=-456", "extra-filename=/../x"),
         ] {

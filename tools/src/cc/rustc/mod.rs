@@ -28,7 +28,7 @@ use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -355,7 +355,8 @@ impl<'a> Known<'a> {
                 );
             }
         }
-        let named = depfile::prerequisites(list).ok_or("the list of inputs is none")?;
+        let mut attributes = sources::Attributes::default();
+        let named = depfile::prerequisites_of_rustc(list).ok_or("the list of inputs is none")?;
         for path in named.iter().chain([&self.library.source]) {
             let found = fs::metadata(path).map_err(|_| "an input cannot be read")?;
             if inputs::changed(&found) >= self.start {
@@ -366,6 +367,7 @@ impl<'a> Known<'a> {
             if sources::has_static_library(&text) {
                 return Err("a native library may become part of it".into());
             }
+            attributes.read(&text);
             if sources::has_assembly(&text) {
                 return Err("assembly, which may read other files".into());
             }
@@ -382,6 +384,9 @@ impl<'a> Known<'a> {
                 let absent = Condition::Absent(other.as_os_str().as_bytes());
                 conditions.push(absent.encode());
             }
+        }
+        if attributes.may_be_static() {
+            return Err("a macro may make a native library part of it".into());
         }
         for variable in variables(list) {
             conditions.push(Condition::Variable(&variable).encode());
@@ -482,10 +487,22 @@ fn identity(program: &Path, inputs: &Inputs) -> Result<Digest, &'static str> {
         let root = program.parent()?.parent()?.to_owned();
         (is_rustc(program.as_os_str()) && root.join("lib/rustlib").is_dir()).then_some(root)
     };
+    let mut digests = Vec::new();
+    let mut add = |path: &Path| -> Option<()> {
+        let found = fs::metadata(path).ok()?;
+        let digest = inputs.file(path, &found)?;
+        digests.extend_from_slice(&digest.0);
+        Some(())
+    };
     // What only finds the right one (rustup's) says which that is.
     let root = match beside(program) {
         Some(root) => root,
         None => {
+            // What a script adds to a command line, and by what it decides that, is known to nobody.
+            if is_script(program).ok_or(STRANGE)? {
+                return Err("a script that calls rustc");
+            }
+            add(program).ok_or(STRANGE)?;
             let asked = Command::new(program)
                 .args(["--print", "sysroot"])
                 .stdin(Stdio::null())
@@ -494,13 +511,6 @@ fn identity(program: &Path, inputs: &Inputs) -> Result<Digest, &'static str> {
             let root = PathBuf::from(OsStr::from_bytes(said.trim_ascii_end()));
             beside(&root.join("bin/rustc")).ok_or(STRANGE)?
         }
-    };
-    let mut digests = Vec::new();
-    let mut add = |path: &Path| -> Option<()> {
-        let found = fs::metadata(path).ok()?;
-        let digest = inputs.file(path, &found)?;
-        digests.extend_from_slice(&digest.0);
-        Some(())
     };
     add(&root.join("bin/rustc")).ok_or(STRANGE)?;
     let entries = fs::read_dir(root.join("lib")).map_err(|_| STRANGE)?;
@@ -524,6 +534,13 @@ fn identity(program: &Path, inputs: &Inputs) -> Result<Digest, &'static str> {
         }
     }
     Ok(Digest::of(&digests))
+}
+
+/// Whether a program is none of the machine's own.
+fn is_script(program: &Path) -> Option<bool> {
+    let mut start = [0; 4];
+    fs::File::open(program).ok()?.read_exact(&mut start).ok()?;
+    Some(start != *b"\x7fELF")
 }
 
 #[cfg(test)]

@@ -48,6 +48,64 @@ pub fn has_static_library(text: &[u8]) -> bool {
     })
 }
 
+/// Whether a macro may make a `link(…)` of an identifier that it is given (`#[$a(kind = "static")]`), in the sources of a library together.
+#[derive(Default)]
+pub struct Attributes {
+    /// There is a macro that names attributes by what it is given.
+    are_named_by_macros: bool,
+    /// Something is called `link`, without parentheses behind.
+    is_link_given: bool,
+}
+
+impl Attributes {
+    /// Reads one more source.
+    pub fn read(&mut self, text: &[u8]) {
+        self.are_named_by_macros = self.are_named_by_macros || names_attributes(text);
+        self.is_link_given = self.is_link_given || gives_link(text);
+    }
+
+    /// Whether it may be so.
+    pub fn may_be_static(&self) -> bool {
+        self.are_named_by_macros && self.is_link_given
+    }
+}
+
+/// Whether an attribute begins with a macro's variable and has arguments, or with what a macro repeats: `[$a(…)]`, `cfg_attr(x, $a(…))`, `[$($t)*]`.
+fn names_attributes(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'$', text).any(|at| {
+        let name = &text[at + 1..];
+        let length = name.iter().take_while(|byte| is_part(**byte)).count();
+        let behind = name[length..].trim_ascii_start();
+        behind.starts_with(b"(") && begins_attribute(&text[..at])
+    })
+}
+
+/// Whether what stands before a word is the begin of an attribute: `#[`, `#![unsafe(`, `#[cfg_attr(unix,`.
+fn begins_attribute(before: &[u8]) -> bool {
+    let Some(start) = memchr::memrchr(b'[', before) else {
+        return false;
+    };
+    let hash = before[..start].trim_ascii_end();
+    let hash = hash.strip_suffix(b"!").unwrap_or(hash).trim_ascii_end();
+    let inside = before[start + 1..].trim_ascii_start();
+    let is_known = inside.is_empty()
+        || [&b"cfg_attr"[..], b"unsafe"]
+            .iter()
+            .any(|it| inside.starts_with(it));
+    hash.ends_with(b"#") && is_known
+}
+
+/// Whether a source has the word `link` as macros may be given it, other than in a line that is a comment.
+fn gives_link(text: &[u8]) -> bool {
+    memmem::find_iter(text, b"link").any(|at| {
+        let line = text[..at].iter().rposition(|byte| *byte == b'\n');
+        let line = text[line.map_or(0, |end| end + 1)..at].trim_ascii_start();
+        let is_start = !text[..at].last().copied().is_some_and(is_part);
+        let is_end = !text.get(at + 4).copied().is_some_and(is_part);
+        is_start && is_end && !line.starts_with(b"//")
+    })
+}
+
 fn is_comment(text: &[u8]) -> bool {
     text.starts_with(b"//") || text.starts_with(b"/*")
 }
@@ -136,6 +194,38 @@ mod tests {
             "link(",
         ] {
             assert!(!has_static_library(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn links_that_macros_name_are_seen() {
+        let may_be = |texts: &[&str]| {
+            let mut attributes = Attributes::default();
+            texts
+                .iter()
+                .for_each(|text| attributes.read(text.as_bytes()));
+            attributes.may_be_static()
+        };
+        for texts in [
+            &["m { ($a:ident) => { #[$a(kind = \"static\")] extern {} } } m!(link);"][..],
+            &[
+                "m { ($($t:tt)*) => { #[ $($t)* ] extern {} } }",
+                "m!(link, x)",
+            ],
+            &["#[cfg_attr(unix, $a (x))]", "m! {\n link\n}"],
+            &["# ! [ unsafe($a(x))]", "link"],
+        ] {
+            assert!(may_be(texts), "{texts:?}");
+        }
+        for texts in [
+            &["#[$a(x)] m!(links, unlink, link_x);"][..],
+            &["/// A\n  // link\n #[$a(x)]"],
+            &[
+                "m!(link); #[$meta] $(#[$meta])* f($a(x)) [$($a),*] ($($a:tt)*) #[doc = $a] #[a] $a()",
+            ],
+            &["m!(link)"],
+        ] {
+            assert!(!may_be(texts), "{texts:?}");
         }
     }
 
