@@ -59,6 +59,7 @@ pub const TOOLS: &[Tool] = &[
     tool("libtoolize", &["libtoolize"], &["libtool"]),
     tool("ccache", &["ccache"], &["ccache"]),
     tool("cargo", &["cargo"], &["cargo"]),
+    tool("rustc", &["rustc"], &["rustc"]),
     tool("file", &["file"], &["file"]),
     tool("strace", &["strace"], &["strace"]),
     tool("gdb", &["gdb"], &["gdb"]),

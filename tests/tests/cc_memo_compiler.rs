@@ -3,6 +3,8 @@
 
 use repo_tests::memo::Memo;
 use repo_tests::process::run;
+use repo_tests::scratch::Scratch;
+use repo_tests::tools;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -166,5 +168,29 @@ fn what_is_no_directory_becomes_one() {
             it.hit(&words);
             fs::remove_file(&place).expect("removed");
         }
+    });
+}
+
+#[test]
+fn a_launcher_by_the_name_of_a_compiler() {
+    let Some([ccache]) = tools::require(["ccache"]) else {
+        return;
+    };
+    only_gcc(|it| {
+        let scratch = Scratch::new();
+        let link = scratch.join("gcc");
+        std::os::unix::fs::symlink(&ccache, &link).expect("a link");
+        let mut it = Memo::new(link, it.source);
+        let directory = it.scratch.join("kept").to_str().expect("UTF-8").to_owned();
+        it.environment.push(("CCACHE_DIR".into(), directory));
+        // What it runs, and with what options, is its own affair.
+        it.never(&it.words(&[]));
+    });
+}
+
+#[test]
+fn bitcode_with_the_command_line_in_it() {
+    Memo::of(&[("clang", "a.c")], |it| {
+        it.never(&it.words(&["-fembed-bitcode=marker"]));
     });
 }

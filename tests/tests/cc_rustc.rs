@@ -258,3 +258,137 @@ fn what_reads_files_that_nobody_lists_is_compiled_each_time() {
         }
     }
 }
+
+/// A library that rustc itself is called for.
+struct Library {
+    scratch: Scratch,
+    rustc: PathBuf,
+}
+
+impl Library {
+    fn new() -> Option<Library> {
+        let [rustc] = tools::require(["rustc"])?;
+        let scratch = Scratch::new();
+        Some(Library { scratch, rustc })
+    }
+
+    /// Calls a compiler, alone or by way of us: what it wrote into a directory that may have a slash behind, what it said, and whether it was known.
+    fn call(
+        &self,
+        (rustc, is_ours): (&Path, bool),
+        directory: &str,
+        more: &[&str],
+    ) -> (Libraries, String, bool) {
+        let out = self.scratch.join(directory);
+        let _ = fs::remove_dir_all(&out);
+        let _ = fs::remove_file(self.scratch.join("log"));
+        let mut command = match is_ours {
+            true => {
+                let mut command = self.scratch.command(Binaries::get().path("repo-cc"));
+                command
+                    .arg("--log")
+                    .arg(self.scratch.join("log"))
+                    .arg(rustc);
+                command
+            }
+            false => self.scratch.command(rustc),
+        };
+        fs::create_dir(&out).expect("a directory");
+        let out = format!("{}/{directory}", self.scratch.path().display());
+        command
+            .args("--crate-name m --edition=2021 lib.rs --crate-type lib".split(' '))
+            .args("--emit=dep-info,metadata,link -Cmetadata=1 --error-format=json".split(' '))
+            .args(["--json=artifacts", "--out-dir", &out])
+            .args(more);
+        let errors = run(&mut command).ok().errors();
+        let log = fs::read_to_string(self.scratch.join("log")).unwrap_or_default();
+        let entries = fs::read_dir(&out).expect("outputs").flatten();
+        let read = |path: PathBuf| fs::read(path).expect("a file");
+        let libraries = entries
+            .map(|entry| {
+                (
+                    entry.file_name().to_string_lossy().into_owned(),
+                    read(entry.path()),
+                )
+            })
+            .collect();
+        (libraries, errors, log.contains("hit: "))
+    }
+
+    /// Compiles with and without us, and asserts that it is the same. Whether it was known.
+    #[track_caller]
+    fn check(&self, rustc: &Path, directory: &str, more: &[&str]) -> bool {
+        settle();
+        let (ours, said, is_hit) = self.call((rustc, true), directory, more);
+        let (plain, plainly, _) = self.call((rustc, false), directory, more);
+        assert_eq!(said, plainly);
+        assert!(ours == plain, "{:?} {:?}", ours.keys(), plain.keys());
+        is_hit
+    }
+}
+
+#[test]
+fn files_with_unusual_names() {
+    let Some(it) = Library::new() else { return };
+    it.scratch.write(
+        "lib.rs",
+        "pub const A: &str = include_str!(\"a$$b\");\npub const B: &str = include_str!(\"c\\\\#d e\");\n",
+    );
+    for name in ["a$$b", "a$b", "c\\#d e", "c#d e"] {
+        it.scratch.write(name, "1");
+    }
+    it.check(&it.rustc, "out", &[]);
+    assert!(it.check(&it.rustc, "out", &[]));
+    for name in ["a$$b", "c\\#d e"] {
+        it.scratch.write(name, "2");
+        assert!(!it.check(&it.rustc, "out", &[]), "{name}");
+        assert!(it.check(&it.rustc, "out", &[]), "{name}");
+    }
+}
+
+#[test]
+fn directories_with_a_slash_behind() {
+    let Some(it) = Library::new() else { return };
+    it.scratch.write("lib.rs", "pub fn f() { let x = 1; }\n");
+    it.check(&it.rustc, "out", &[]);
+    for directory in ["out/", "other", "other/"] {
+        assert!(it.check(&it.rustc, directory, &[]), "{directory}");
+    }
+    assert!(!it.check(&it.rustc, "other//", &[]));
+}
+
+#[test]
+fn scripts_that_call_rustc() {
+    let Some(it) = Library::new() else { return };
+    it.scratch.write(
+        "lib.rs",
+        "#[cfg(more)]\npub fn f() -> u8 { 1 }\n#[cfg(not(more))]\npub fn f() -> u8 { 2 }\n",
+    );
+    let script = it.scratch.join("bin/rustc");
+    for more in ["", "--cfg more", ""] {
+        let text = format!("#!/bin/sh\nexec '{}' \"$@\" {more}\n", it.rustc.display());
+        it.scratch.write("bin/rustc", text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&script, mode).expect("a mode");
+        assert!(!it.check(&script, "out", &["--check-cfg=cfg(more)"]));
+    }
+}
+
+#[test]
+fn native_libraries_that_a_macro_names() {
+    let Some([compiler, ar]) = tools::require(["gcc", "ar"]) else {
+        return;
+    };
+    let Some(it) = Library::new() else { return };
+    it.scratch.write(
+        "lib.rs",
+        "macro_rules! l { ($a:ident) => { #[$a(name = \"q\", kind = \"static\")] extern \"C\" { pub fn q() -> i32; } } }\nl!(link);\n",
+    );
+    for value in 1..3 {
+        it.scratch
+            .write("q.c", format!("int q(void) {{ return {value}; }}\n"));
+        run(it.scratch.command(&compiler).args(["-c", "q.c"])).ok();
+        run(it.scratch.command(&ar).args(["rcsD", "libq.a", "q.o"])).ok();
+        assert!(!it.check(&it.rustc, "out", &["-Lnative=."]));
+    }
+}
