@@ -84,9 +84,25 @@ fn scan_text(text: &[u8], scan: &mut Scan) {
             scan.beyond = Some("#pragma GCC dependency in an input");
         }
     }
+    // Or a part of one, with macros between.
+    if memmem::find(text, b"_Pragma").is_some()
+        && memmem::find_iter(text, b"dependency").any(|at| may_be_of_pragma(text, at))
+    {
+        scan.beyond = Some("perhaps #pragma GCC dependency in an input");
+    }
     if has_word(b"include_alias") {
         scan.beyond = Some("#pragma include_alias in an input");
     }
+}
+
+/// Whether the word `dependency` is one by itself, and stands behind nothing that begins a comment in its line.
+fn may_be_of_pragma(text: &[u8], at: usize) -> bool {
+    let line = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
+    let before = &text[line..at];
+    let is_comment = before.trim_ascii_start().starts_with(b"*")
+        || memmem::find(before, b"//").is_some()
+        || memmem::find(before, b"/*").is_some();
+    !is_comment && is_word(text, at..at + b"dependency".len())
 }
 
 impl Scan {
@@ -390,10 +406,17 @@ mod tests {
             "\t.include \"x\"",
             "#embed \"x\"",
             "#pragma GCC dependency \"x\"",
+            "#define D dependency \"x\"\n#define S(x) _Pragma(#x)\n",
             "# pragma include_alias(<a.h>, <b.h>)",
             "_Pragma(\"include_alias(<a.h>, <b.h>)\")",
         ] {
             assert!(scan(text.as_bytes()).beyond.is_some(), "{text}");
+        }
+        for text in [
+            "int dependency;",
+            "_Pragma(\"once\") // a dependency\n/* dependency */\n * dependency\nint of_dependency;",
+        ] {
+            assert_eq!(scan(text.as_bytes()).beyond, None, "{text}");
         }
         assert!(
             scan(b"s.include = 1; x.included y.include (z)")
