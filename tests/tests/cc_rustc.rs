@@ -392,3 +392,29 @@ fn native_libraries_that_a_macro_names() {
         assert!(!it.check(&it.rustc, "out", &["-Lnative=."]));
     }
 }
+
+#[test]
+fn programs_are_linked_by_us_below_rustc() {
+    let Some([compiler, ar]) = tools::require(["gcc", "ar"]) else {
+        return;
+    };
+    let Some(it) = Library::new() else { return };
+    let repo_cc = Binaries::get().path("repo-cc");
+    let linker = it.scratch.join("repo-gcc");
+    std::os::unix::fs::symlink(&repo_cc, &linker).expect("a link");
+    it.scratch.write("f.c", "int f(void) { return 4; }\n");
+    it.scratch.write(
+        "main.rs",
+        "extern \"C\" { fn f() -> i32; }\nfn main() { println!(\"{}\", unsafe { f() }) }\n",
+    );
+    run((it.scratch.command(&repo_cc).arg(&compiler)).args(["-c", "f.c"])).ok();
+    run(it.scratch.command(&ar).args(["rcs", "libf.a", "f.o"])).ok();
+    let linker = format!("-Clinker={}", linker.display());
+    let mut command = it.scratch.command(&repo_cc);
+    command
+        .arg(&it.rustc)
+        .args(["main.rs", "-Lnative=.", "-lstatic=f", &linker]);
+    run(&mut command).ok();
+    let printed = run(&mut it.scratch.command(it.scratch.join("main"))).ok();
+    assert_eq!(printed.text(), "4\n");
+}

@@ -162,6 +162,11 @@ pub enum NotFound {
     OnlyOurselves,
 }
 
+/// Whether a program is rustc, by its name.
+pub fn is_rustc(program: &OsStr) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new("rustc"))
+}
+
 /// Who we are, to tell ourselves from the compiler on `PATH`.
 pub struct Ourselves {
     identity: Option<(u64, u64)>,
@@ -181,9 +186,14 @@ impl Ourselves {
         }
     }
 
-    /// Whether an outer instance runs the wrapper that runs us.
-    pub fn are_inner(&self) -> bool {
-        !self.chosen.is_empty()
+    /// Whether an outer instance runs the wrapper that runs us for `program`. (One that runs rustc does not do the work of the compilers that
+    /// rustc links with.)
+    pub fn are_inner(&self, program: &Path) -> bool {
+        let is_rustc = |path: &Path| is_rustc(path.as_os_str());
+        let chosen = &self.chosen;
+        chosen
+            .iter()
+            .any(|chosen| is_rustc(chosen) == is_rustc(program))
     }
 
     /// The value of [`CHOSEN_VARIABLE`] for what we run.

@@ -94,6 +94,11 @@ impl Invocation {
         })
     }
 
+    /// Whether an outer instance does the work.
+    pub fn is_inner(&self, ourselves: &Ourselves) -> bool {
+        ourselves.are_inner(&self.program.path)
+    }
+
     /// Whether a launcher runs the compiler: it is told of the compiler, or has its name (`/usr/lib/ccache/gcc`).
     pub fn has_launcher(&self) -> bool {
         let program = fs::canonicalize(&self.program.path);

@@ -119,7 +119,9 @@ pub fn main() -> ExitCode {
         log: &log,
     };
     // The steps begin as this process did, so nothing is handed on to them.
-    if let Err((code, message)) = several::carry_out(&invocation, ourselves.are_inner(), &asked) {
+    if let Err((code, message)) =
+        several::carry_out(&invocation, invocation.is_inner(&ourselves), &asked)
+    {
         return fail(code, &message);
     }
     hand_on_environment(&invocation, &ourselves, options.repo.as_deref(), &log);
@@ -172,17 +174,17 @@ impl Invocation {
         asked: &Asked<'_>,
     ) -> Result<Infallible, (u8, String)> {
         let log = asked.log;
-        if let Some(Tool::Editor) = self.tool.filter(|_| !ourselves.are_inner()) {
+        if let Some(Tool::Editor) = self.tool.filter(|_| !self.is_inner(ourselves)) {
             editor::make_objects(&self, asked)?;
             return self.exec(&self.args);
         }
-        if let Some(tool) = self.tool.filter(|_| !ourselves.are_inner()) {
+        if let Some(tool) = self.tool.filter(|_| !self.is_inner(ourselves)) {
             let archives = tool.changes(&self.args);
             if !archives.is_empty() {
                 return self.archive(tool, &archives, asked);
             }
         }
-        if rustc::is_rustc(self.program.path.as_os_str()) && !ourselves.are_inner() {
+        if compiler::is_rustc(self.program.path.as_os_str()) && !self.is_inner(ourselves) {
             return rustc::compile(&self, asked);
         }
         match self.action(ourselves) {
@@ -223,7 +225,7 @@ impl Invocation {
         let Some(compiler) = &self.compiler else {
             return Action::PassThrough("not a compiler known to repo-cc");
         };
-        if ourselves.are_inner() {
+        if self.is_inner(ourselves) {
             return Action::PassThrough("an outer repo-cc does the work");
         }
         if !compiler.our_target {

@@ -32,7 +32,11 @@ pub fn directory() -> io::Result<PathBuf> {
 /// Whether compilers can write lists of their inputs into a directory: they complain if they cannot.
 pub fn has_room(directory: &Path) -> bool {
     const LISTS: u64 = 1 << 20;
-    rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail * found.f_frsize >= LISTS)
+    // (Of some file systems, such as btrfs, it is not known how many files there can be.)
+    rustix::fs::statvfs(directory).is_ok_and(|found| {
+        let has_files = found.f_files == 0 || found.f_favail >= 8;
+        found.f_bavail * found.f_frsize >= LISTS && has_files
+    })
 }
 
 /// A hash for tables.

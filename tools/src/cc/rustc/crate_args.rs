@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A library that is to be compiled.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,11 +91,6 @@ const CODEGEN: &[&str] = &[
 
 /// What `-C` says of the link, which libraries do not have.
 const OF_LINKS: &[&str] = &["link-arg", "link-args", "linker", "linker-flavor"];
-
-/// Whether a program is rustc, by its name.
-pub fn is_rustc(program: &OsStr) -> bool {
-    Path::new(program).file_name() == Some(OsStr::new("rustc"))
-}
 
 /// Reads a command line of rustc, without the program.
 ///

@@ -12,6 +12,7 @@
 mod crate_args;
 pub(super) mod sources;
 
+use super::compiler::is_rustc;
 use super::import::Importer;
 use super::invocation::{Asked, Invocation};
 use super::memo::checker::Checker;
@@ -33,8 +34,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use store::program::manifest::{NewResult, record_result, record_use};
-
-pub use crate_args::is_rustc;
 
 const VERSION: &[u8] = b"repo-cc rustc 1";
 
