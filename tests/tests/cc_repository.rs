@@ -236,6 +236,35 @@ fn a_full_disk_leaves_the_object_and_the_repository() {
 }
 
 #[test]
+fn a_full_cache_is_not_the_compilers_affair() {
+    let [gcc] = require!("gcc");
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.join("small")).expect("a directory");
+    scratch.write("a.c", A);
+    // What the assembler cannot write would be an error.
+    let script = "mount -t tmpfs -o size=64k,$MORE small small || exit 99
+        i=0; while [ $i -lt 100 ]; do echo x 2>/dev/null > small/$i || break; i=$((i+1)); done
+        $RC -Wa,--fatal-warnings -c a.c -o a.o
+        echo $?";
+    for more in ["mode=700", "nr_inodes=16"] {
+        let mut command = scratch.command("unshare");
+        let repo_cc = Binaries::get().path("repo-cc");
+        command
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+            .env("RC", format!("{} {}", repo_cc.display(), gcc.display()))
+            .env("MORE", more)
+            .env("XDG_CACHE_HOME", scratch.join("small"));
+        let done = run(&mut command);
+        if done.status.code() == Some(99) || !done.status.success() {
+            return repo_tests::tools::skip("name spaces");
+        }
+        let said = (done.text(), done.errors());
+        assert_eq!(said, ("0\n".to_owned(), String::new()), "{more}");
+        assert!(is_ticket_file(scratch.join("a.o")));
+    }
+}
+
+#[test]
 fn who_asks_for_a_log_is_told_if_it_cannot_be_written() {
     let [gcc] = require!("gcc");
     let scratch = Scratch::new();
