@@ -401,16 +401,16 @@ fn programs_are_linked_by_us_below_rustc() {
     let Some(it) = Library::new() else { return };
     let repo_cc = Binaries::get().path("repo-cc");
     let linker = it.scratch.join("repo-gcc");
-    std::os::unix::fs::symlink(&repo_cc, &linker).expect("a link");
+    std::os::unix::fs::symlink(repo_cc, &linker).expect("a link");
     it.scratch.write("f.c", "int f(void) { return 4; }\n");
     it.scratch.write(
         "main.rs",
         "extern \"C\" { fn f() -> i32; }\nfn main() { println!(\"{}\", unsafe { f() }) }\n",
     );
-    run((it.scratch.command(&repo_cc).arg(&compiler)).args(["-c", "f.c"])).ok();
+    run((it.scratch.command(repo_cc).arg(&compiler)).args(["-c", "f.c"])).ok();
     run(it.scratch.command(&ar).args(["rcs", "libf.a", "f.o"])).ok();
     let linker = format!("-Clinker={}", linker.display());
-    let mut command = it.scratch.command(&repo_cc);
+    let mut command = it.scratch.command(repo_cc);
     command
         .arg(&it.rustc)
         .args(["main.rs", "-Lnative=.", "-lstatic=f", &linker]);

@@ -175,11 +175,7 @@ pub fn read(args: &[OsString]) -> Result<Library, &'static str> {
             "--out-dir" if !value.as_bytes().starts_with(b"/") => {
                 return Err("a directory for the output whose name is not a whole path");
             }
-            // rustc puts a slash between it and a name, unless there is one.
-            "--out-dir" => {
-                let path = value.as_bytes();
-                directory = Some(to_os(path.strip_suffix(b"/").unwrap_or(path)));
-            }
+            "--out-dir" => directory = Some(without_slash(&value)),
             "-L" => {
                 let kind = value.as_bytes().split(|byte| *byte == b'=').next();
                 match kind {
@@ -292,6 +288,12 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// A directory without a slash at its end: rustc puts one between it and a name, unless there is one.
+fn without_slash(directory: &OsStr) -> OsString {
+    let path = directory.as_bytes();
+    to_os(path.strip_suffix(b"/").unwrap_or(path))
 }
 
 fn to_os(bytes: &[u8]) -> OsString {
