@@ -723,6 +723,11 @@ fn an_input_that_is_the_output_is_kept() {
         );
         assert!(bench.read("a.o") == before, "{arguments}");
     }
+    // A shared object that is made again is found for itself.
+    bench.ld(Linker::Ours, "-shared a.o -o libx.so").ok();
+    bench
+        .ld(Linker::Ours, "-shared a.o -L. -lx -o libx.so")
+        .ok();
     // What is no file has nothing to lose.
     bench
         .ld(Linker::Ours, "-T /dev/null -r a.o -o /dev/null")

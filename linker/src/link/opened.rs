@@ -63,7 +63,14 @@ pub fn open<'l, 'a>(
         true => symbol_versions::read(&args, inputs.version_scripts, diag),
         false => Versioning::default(),
     };
-    if let Some(input) = arena.overwritten_by(&args.output) {
+    // (A shared object that is made again may be found for itself, by `-l` or by way of another one.)
+    let is_shared = |path: &Path| {
+        let mut files = files.0.iter();
+        files.any(|file| file.shared().is_some() && file.path == path)
+    };
+    if let Some(input) = arena.overwritten_by(&args.output)
+        && !is_shared(&input)
+    {
         let input = input.display();
         diag.error(format!("input file '{input}' is the same as output file"));
     }
