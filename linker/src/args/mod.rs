@@ -513,6 +513,13 @@ impl Args {
         }
     }
 
+    /// Whether there are version scripts or lists of symbols, which are looked for as scripts are.
+    pub fn has_lists_to_find(&self) -> bool {
+        !self.version_scripts.is_empty()
+            || !self.dynamic_lists.is_empty()
+            || !self.export_dynamic_symbol_lists.is_empty()
+    }
+
     /// Whether a dynamic list says what can be preempted.
     pub fn has_dynamic_list(&self) -> bool {
         !self.dynamic_lists.is_empty()

@@ -655,7 +655,10 @@ impl<'a, 'l> Opener<'a, 'l> {
         let found = match (file.is_library, file.name.strip_prefix(b":")) {
             (true, Some(exact)) => self.find_library_file(std::ffi::OsStr::from_bytes(exact)),
             (true, None) => self.find_library(name, state.static_only),
-            (false, _) => self.search.script_input(&file.name, &script),
+            (false, _) => {
+                self.arena.searches_for_script(&file.name, &script);
+                self.search.script_input(&file.name, &script)
+            }
         };
         match found {
             Some(found) => self.file(found, state),

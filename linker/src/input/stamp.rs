@@ -73,6 +73,9 @@ pub struct Left {
     stamp: Stamp,
     /// How many names it had.
     names: u64,
+    /// Mode, owner and group.
+    about: [u32; 3],
+    padding: u32,
 }
 
 impl From<std::fs::Metadata> for Left {
@@ -80,17 +83,31 @@ impl From<std::fs::Metadata> for Left {
         Left {
             stamp: Stamp::of(&metadata),
             names: metadata.nlink(),
+            about: about(&metadata),
+            padding: 0,
         }
     }
 }
 
+fn about(metadata: &std::fs::Metadata) -> [u32; 3] {
+    [metadata.mode(), metadata.uid(), metadata.gid()]
+}
+
 impl Left {
     /// Whether it still is so. Who gives it names or takes them away has not changed it: so much is known if it has another number
-    /// of them, or is `renamed`.
+    /// of them, or is `renamed`. (Not then, whether it was given attributes.)
     pub fn is_still(&self, now: &std::fs::Metadata, renamed: bool) -> bool {
-        let is_named =
-            || (renamed || now.nlink() != self.names) && Stamp::of(now).is_content_of(&self.stamp);
-        Stamp::of(now) == self.stamp || is_named()
+        let is_named = || {
+            (renamed || now.nlink() != self.names)
+                && Stamp::of(now).is_content_of(&self.stamp)
+                && about(now) == self.about
+        };
+        self.is_untouched(now) || is_named()
+    }
+
+    /// Whether nothing at all was done to it.
+    pub fn is_untouched(&self, now: &std::fs::Metadata) -> bool {
+        Stamp::of(now) == self.stamp
     }
 }
 

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use store::guard::Guarded;
 use store::program::Repository;
@@ -63,10 +64,15 @@ impl OpenedFile {
 /// A library that was searched for.
 #[derive(Clone, Debug)]
 pub struct Searched {
-    /// What follows `-l` or `-l:`.
+    /// What follows `-l` or `-l:`; or what a script names, a NUL, and the script's path.
     pub name: OsString,
-    /// 1: only static libraries; 2: a file of this very name; 0: any library.
+    /// 1: only static libraries; 2: a file of this very name; 3: [by a script](Self::BY_SCRIPT); 0: any library.
     pub how: u32,
+}
+
+impl Searched {
+    /// A script names it, other than by `-l`.
+    pub const BY_SCRIPT: u32 = 3;
 }
 
 impl InputArena {
@@ -183,6 +189,12 @@ impl InputArena {
             name: name.to_owned(),
             how,
         });
+    }
+
+    /// What a script names is searched for.
+    pub(super) fn searches_for_script(&self, name: &[u8], script: &Path) {
+        let both = [name, b"\0", script.as_os_str().as_bytes()].concat();
+        self.searches(OsStr::from_bytes(&both), Searched::BY_SCRIPT);
     }
 
     /// The same, with what they were like.

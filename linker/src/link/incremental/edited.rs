@@ -17,7 +17,7 @@ use super::reason::Reason;
 use super::spare;
 use super::state::{
     ArgumentRecord, DAMAGED, FileRecord, InputRecord, MemberRecord, NONE, State, SymbolRecord,
-    Table, content_key, file, input,
+    Table, content_key, fact, file, input,
 };
 use super::world::World;
 use crate::base::key::rank;
@@ -413,25 +413,29 @@ impl Library<'_> {
         edited: &mut Vec<u32>,
     ) -> Result<([u64; 2], Vec<MemberRecord>), Reason> {
         let path = self.path.display();
-        let mut old: FxHashMap<(u64, u32), &MemberRecord> = FxHashMap::default();
+        let mut old: FxHashMap<(u64, u32), usize> = FxHashMap::default();
         let mut count: FxHashMap<u64, u32> = FxHashMap::default();
         let mut occurrence = |name: u64| {
             let count = count.entry(name).or_insert(0);
             *count += 1;
             (name, *count)
         };
-        for member in self.old {
-            old.insert(occurrence(member.name), member);
+        for (index, member) in self.old.iter().enumerate() {
+            old.insert(occurrence(member.name), index);
         }
         let mut count: FxHashMap<u64, u32> = FxHashMap::default();
-        let mut has_come = false;
+        let (mut has_come, mut in_order, mut next) = (false, true, 0);
         let renamed = self.renamed(bytes);
         let known = |name: u64, _: &[u8], number: u32| {
             let count = count.entry(name).or_insert(0);
             *count += 1;
             let known = old.get(&(name, *count)).or_else(|| renamed.get(&number));
             has_come |= known.is_none();
-            known.map(|known| known.file).filter(|file| *file != NONE)
+            let known = *known?;
+            in_order &= known >= next;
+            next = known + 1;
+            let member = self.old.get(known)?;
+            (member.file != NONE).then_some(member.file)
         };
         let (names, members) =
             list_members(bytes, known).ok_or_else(|| format!("{path} has no index any more"))?;
@@ -442,7 +446,9 @@ impl Library<'_> {
         if linked(self.old) != linked(&members) {
             return Err(format!("{path} has lost a member, or has them in another order").into());
         }
-        if has_come || names != record.content {
+        // One that is not linked may define now what was a common block, of which the index says nothing.
+        let has_commons = self.state.header().facts.bits & fact::COMMONS != 0;
+        if has_come || !in_order || has_commons || names != record.content {
             self.check_index(bytes, &members)?;
         }
         let contents: FxHashMap<u32, [u64; 2]> = self
@@ -458,9 +464,9 @@ impl Library<'_> {
         Ok((names, members))
     }
 
-    /// By their places, counted from 1, the members that have another name now than what they were: rustc gives its objects new ones each time.
+    /// By their places, counted from 1, which of the old ones, counted from 0, are the members that have another name now than what they were: rustc gives its objects new ones each time.
     /// These are the edited ones; who has kept its name is who it was.
-    fn renamed(&self, bytes: &[u8]) -> FxHashMap<u32, &MemberRecord> {
+    fn renamed(&self, bytes: &[u8]) -> FxHashMap<u32, usize> {
         let mut names = Vec::new();
         let note = |name, _: &[u8], _| {
             names.push(name);
@@ -471,10 +477,10 @@ impl Library<'_> {
         }
         let before: FxHashSet<u64> = self.old.iter().map(|member| member.name).collect();
         let now: FxHashSet<u64> = names.iter().copied().collect();
-        let pairs = (1..).zip(names.iter().zip(self.old));
+        let pairs = (1..).zip(0..).zip(names.iter().zip(self.old));
         pairs
             .filter(|(_, (name, old))| !before.contains(name) && !now.contains(&old.name))
-            .map(|(number, (_, old))| (number, old))
+            .map(|(places, _)| places)
             .collect()
     }
 
@@ -514,6 +520,7 @@ impl Library<'_> {
                     .get(&record.definer)
                     .is_some_and(|definer| *definer < index);
             let is_harmless = match record.definer {
+                _ if u64::from(record.rank) == rank::COMMON => false,
                 NONE => {
                     u64::from(record.rank) == rank::NONE && !record.facts.has(Referred::STRONGLY)
                 }

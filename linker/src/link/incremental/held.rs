@@ -1,6 +1,7 @@
 //! The places of an output's state, and the lock on them: of two links of one output that run at once, the second waits until
 //! the first has finished, also what nobody waits for any more.
 
+use super::manifest::lists_digest;
 use super::reason::Reason;
 use crate::args::Args;
 use format_spec::digest::Digest;
@@ -24,6 +25,8 @@ const LOOKS: usize = 4;
 pub(crate) struct Held {
     state: PathBuf,
     lock: Lock,
+    /// What [`lists_digest`] said when the link began.
+    lists: Digest,
 }
 
 impl Held {
@@ -50,7 +53,8 @@ impl Held {
         if let Ok(output) = std::path::absolute(&args.output) {
             states::sign(&state, &output);
         }
-        Ok(Held { state, lock })
+        let lists = lists_digest(args);
+        Ok(Held { state, lock, lists })
     }
 
     /// Removes what is left of outputs that are gone, or a few of them: so much with each full link.
@@ -58,6 +62,11 @@ impl Held {
         let folder = self.state.parent();
         // What cannot be removed is in nobody's way.
         let _ = folder.map(|folder| states::clean(folder, GRACE, LOOKS));
+    }
+
+    /// The [digest](lists_digest) of lists and version scripts before any was read: one that is written meanwhile is another one for the next link.
+    pub(super) fn lists(&self) -> &Digest {
+        &self.lists
     }
 
     /// The state file.

@@ -8,17 +8,46 @@ use super::reason::Reason;
 use super::spare;
 use super::state::{DAMAGED, InputRecord, SearchRecord, State, Table, input};
 use crate::args::environment::Environment;
-use crate::args::{Args, Incremental};
+use crate::args::{Args, Incremental, Remap};
 use crate::input::library_search::Search;
+use crate::input::open::Searched;
 use crate::input::stamp::Stamp;
+use crate::input::unseekable;
 use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Digest of the lists and version scripts that options name, as they are now.
+pub(super) fn lists_digest(args: &Args) -> Digest {
+    let found = [
+        &args.version_scripts,
+        &args.dynamic_lists,
+        &args.export_dynamic_symbol_lists,
+    ];
+    let found = found.into_iter().flatten();
+    let remaps = args.remaps.iter().filter_map(|remap| match remap {
+        Remap::File(path) => Some(path),
+        Remap::One(_) => None,
+    });
+    let mut paths: Vec<PathBuf> = remaps.chain(&args.retain_symbols_file).cloned().collect();
+    if args.has_lists_to_find() {
+        let search = Search::new(args, Environment::of_process());
+        paths.extend(found.map(|path| search.script(path).unwrap_or_else(|| path.clone())));
+    }
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend_from_slice(path.as_os_str().as_bytes());
+        // The link says what is the matter with one that cannot be read.
+        let text = unseekable::read(&path).unwrap_or_default();
+        all.extend_from_slice(&Digest::of(&text).0);
+    }
+    Digest::of(&all)
+}
+
 /// Digest of all that decides about a link beside its inputs.
-pub(super) fn options_digest(args: &Args) -> [u8; 32] {
+pub(super) fn options_digest(args: &Args, lists: &Digest) -> [u8; 32] {
     // What says only how the link is done, or what it says meanwhile, and what is another in each run.
     let args = Args {
         incremental: Incremental::Off,
@@ -42,7 +71,8 @@ pub(super) fn options_digest(args: &Args) -> [u8; 32] {
         ..args.clone()
     };
     let directory = std::env::current_dir();
-    let text = format!("{args:?}{:?}{directory:?}", Environment::of_process());
+    let environment = Environment::of_process();
+    let text = format!("{args:?}{environment:?}{directory:?}{lists}");
     Digest::of(text.as_bytes()).0
 }
 
@@ -88,7 +118,7 @@ pub(super) fn changed<'a>(
 ) -> Result<Changed<'a>, Reason> {
     let header = state.header();
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    if header.options != options_digest(args) {
+    if header.options != options_digest(args, held.lists()) {
         return Err("the options, the environment or the directory are others".into());
     }
     if own_stamp() != Some(header.linker) {
@@ -173,8 +203,19 @@ fn check_searches(state: &State, command: &Command) -> Result<(), Reason> {
             continue;
         }
         seen.push((name, record.how));
+        let script = match record.how {
+            Searched::BY_SCRIPT => {
+                let end = memchr::memchr(0, name).ok_or(DAMAGED)?;
+                Some((&name[..end], Path::new(OsStr::from_bytes(&name[end + 1..]))))
+            }
+            _ => None,
+        };
+        let name = script.map_or(name, |(name, _)| name);
         let name = OsStr::from_bytes(name);
         let found = match record.how {
+            Searched::BY_SCRIPT => {
+                script.and_then(|(name, script)| search.script_input(name, script))
+            }
             2 => search.library_file(name).next(),
             how => search.library(name, how == 1).next(),
         };
@@ -184,7 +225,8 @@ fn check_searches(state: &State, command: &Command) -> Result<(), Reason> {
             paths.any(|path| path.as_os_str() == found.as_os_str())
         };
         if !found.is_some_and(|found| is_known(&found)) {
-            return Err(format!("-l{} is found elsewhere", name.to_string_lossy()).into());
+            let option = if script.is_some() { "" } else { "-l" };
+            return Err(format!("{option}{} is found elsewhere", name.to_string_lossy()).into());
         }
     }
     Ok(())

@@ -95,7 +95,7 @@ pub struct SearchRecord {
     pub name: u64,
     /// The name's bytes.
     pub name_len: u32,
-    /// 1: only static libraries; 2: a file of this very name.
+    /// 1: only static libraries; 2: a file of this very name; 3: [by a script](crate::input::open::Searched::BY_SCRIPT).
     pub how: u32,
 }
 

@@ -40,9 +40,22 @@ pub(super) fn check_output(state: &State, held: &Held, output: &Path) -> Result<
     };
     match image {
         None if is_gone => Err("the output is gone".into()),
-        Some(image) if image.is_file() && header.output.is_still(&image, is_gone) => Ok(()),
+        Some(image)
+            if image.is_file()
+                && header.output.is_still(&image, is_gone)
+                && (header.output.is_untouched(&image)
+                    || !gives_rights(&path_of(state, held, output))) =>
+        {
+            Ok(())
+        }
         _ => Err("the output was changed".into()),
     }
+}
+
+/// Whether a file has attributes that give its user rights, or others.
+fn gives_rights(path: &Path) -> bool {
+    let has = |name: &str| rustix::fs::lgetxattr(path, name, &mut [0_u8; 0]).is_ok();
+    has("security.capability") || has("system.posix_acl_access")
 }
 
 /// The output as it was left.
@@ -67,14 +80,26 @@ fn path_of(state: &State, held: &Held, output: &Path) -> PathBuf {
     }
 }
 
-/// Makes an output that is as it must be newer than its inputs, for build systems that go by that.
+/// Makes an output that is as it must be newer than its inputs, for build systems that go by that. One that somebody has given another name is his,
+/// and the output becomes another file.
 ///
 /// # Errors
 /// If that cannot be done.
 pub(super) fn renew(held: &Held, output: &Path, state: &mut State) -> Result<(), Reason> {
     let failed = |why| Reason::from(format!("cannot touch {}: {why}", output.display()));
     let path = path_of(state, held, output);
-    if fs::symlink_metadata(output).is_err() {
+    let is_gone = fs::symlink_metadata(output).is_err();
+    let is = fs::symlink_metadata(&path).map_err(failed)?;
+    let own_names = u64::from(!is_gone) + state.header().has_image;
+    if is.nlink() > own_names {
+        if state.header().has_image == 0 {
+            return Err("the output has another name".into());
+        }
+        let unfinished = held.unfinished();
+        copy(&path, &unfinished, &is).map_err(failed)?;
+        put(&unfinished, output).map_err(failed)?;
+        fs::rename(&unfinished, &path).map_err(failed)?;
+    } else if is_gone {
         put(&path, output).map_err(failed)?;
     }
     let file = File::open(&path).map_err(failed)?;

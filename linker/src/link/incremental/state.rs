@@ -153,6 +153,8 @@ pub mod fact {
     pub const EXPORTS: u64 = 32;
     /// There is a symbol table.
     pub const SYMTAB: u64 = 64;
+    /// There are common blocks.
+    pub const COMMONS: u64 = 128;
 }
 
 /// The tables.
