@@ -3,6 +3,7 @@
 
 use super::again::Again;
 use super::capture;
+use super::names::is_ordered;
 use super::reason::Reason;
 use super::state::{FileRecord, GroupRecord, InputRecord, Table, file, key_of};
 use super::world::World;
@@ -28,8 +29,10 @@ pub(super) struct Read<'a> {
     pub facts: SectionFacts,
     /// The output sections that they ask for, without addresses.
     pub outputs: Outputs<'a>,
-    /// Groups that nobody had before.
+    /// Groups that nobody had before, or a later file.
     pub new_groups: Vec<GroupRecord>,
+    /// Later files that have groups which a file has now, and lose them therefore: they are to be linked again, too.
+    pub losers: Vec<u32>,
 }
 
 /// Reads the objects of which `records` tell.
@@ -51,7 +54,7 @@ pub(super) fn read<'a>(
     if symbols.has_versions() {
         return Err("a changed object has versions of symbols".into());
     }
-    let (lost, new_groups) = lose_groups(again.world, &files, &symbols, again.ids)?;
+    let (lost, new_groups, losers) = lose_groups(again.world, &files, &symbols, again.ids)?;
     link_names::complete(&mut files, &linked, &lost, diag);
     let mut outputs = Outputs::default();
     if args.z.rodynamic {
@@ -74,6 +77,7 @@ pub(super) fn read<'a>(
         facts,
         outputs,
         new_groups,
+        losers,
     })
 }
 
@@ -114,14 +118,14 @@ fn check_kinds(files: &Files, records: &[FileRecord]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Of the groups of the files those lose that are linked of another file. One that nobody had, or that its file has not any more,
-/// is the first file's. With them come those that are another's now.
+/// Of the groups of the files those lose that are linked of another file. One that nobody had, or that its file has not any more, or a later one
+/// had, is the first file's. With them come those that are another's now, and the later files that are not among these.
 fn lose_groups<'a>(
     world: &World,
     files: &Files<'a>,
     symbols: &SymbolTable<'a>,
     ids: &[u32],
-) -> Result<(LostGroups, Vec<GroupRecord>), Reason> {
+) -> Result<(LostGroups, Vec<GroupRecord>, Vec<u32>), Reason> {
     let mut all: Vec<Vec<(&[u8], u32)>> = Vec::new();
     let mut there: FxHashSet<(&[u8], u32)> = FxHashSet::default();
     for (own, id) in files.ids().skip(1).zip(ids) {
@@ -138,13 +142,26 @@ fn lose_groups<'a>(
     }
     let mut lost = vec![Vec::new()];
     let mut new: FxHashMap<&[u8], u32> = FxHashMap::default();
+    let mut losers: Vec<u32> = Vec::new();
+    let records: &[FileRecord] = world.state.table(Table::Files);
     for (of_file, id) in all.iter().zip(ids) {
         let is_lost = |(text, index): &(&'a [u8], u32)| {
+            let is_here = |owner: &u32| ids.binary_search(owner).is_ok();
             let known = world.owner(text);
-            let known = known.filter(|owner| {
-                ids.binary_search(owner).is_err() || there.contains(&(text, *owner))
-            });
-            let owner = known.unwrap_or_else(|| *new.entry(text).or_insert(*id));
+            let known = known.filter(|owner| !is_here(owner) || there.contains(&(text, *owner)));
+            let is_first = |owner: &u32| *id < *owner && is_ordered(records, &[*id, *owner]);
+            let known = match known.filter(is_first) {
+                Some(later) if is_here(&later) => None,
+                Some(later) => {
+                    losers.push(later);
+                    known
+                }
+                None => known,
+            };
+            let owner = match new.get(text) {
+                Some(owner) => *owner,
+                None => known.unwrap_or_else(|| *new.entry(text).or_insert(*id)),
+            };
             (owner != *id).then_some(*index)
         };
         lost.push(of_file.iter().filter_map(is_lost).collect());
@@ -155,7 +172,9 @@ fn lose_groups<'a>(
         padding: 0,
     };
     let new = new.into_iter().map(record).collect();
-    Ok((LostGroups::known(lost), new))
+    losers.sort_unstable();
+    losers.dedup();
+    Ok((LostGroups::known(lost), new, losers))
 }
 
 /// What is said beside the sections must be as it was; of a new file, as of some other one. Notes what is said of new ones.

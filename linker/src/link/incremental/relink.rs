@@ -291,6 +291,9 @@ fn link_again(
     // As in any link: read, settle what names mean, find out what is needed, and where it goes.
     let read = read(again, arena, &mut records)?;
     timing.phase("read objects again");
+    if !read.losers.is_empty() {
+        return with_more(before, ids, read.losers);
+    }
     let mut settled = match settle(again, &read)? {
         Ok(settled) => settled,
         Err(Unsettled::Ask(more)) => return with_more(before, ids, more),
