@@ -275,6 +275,43 @@ fn members_of_archives_get_other_names() {
     run(&mut place.scratch.command(place.scratch.join("a"))).code(10);
 }
 
+/// A member that is not linked any more in a full link would be found by a weak reference, or take the place of a weak definition.
+#[test]
+fn members_that_lose_what_they_were_linked_for() {
+    let Some(place) = Place::new() else { return };
+    let main = "int f(); int weak() __attribute__((weak)); int main() { return f() + (weak ? weak() : 0); }";
+    place.compile("main", main, &[], false);
+    let member = |name: &str, text: &str| {
+        place.compile(name, text, &[], false);
+        let _ = std::fs::remove_file(place.scratch.join(format!("lib{name}.a")));
+        let mut ar = place.scratch.command("ar");
+        run(ar.args(["rcs", &format!("lib{name}.a"), &format!("{name}.o")])).ok();
+    };
+    member("first", "int f() { return 1; } int weak() { return 50; }");
+    member("second", "int f() { return 2; }");
+    settle();
+    let words = ["main.o", "libfirst.a", "libsecond.a"];
+    in_full(&place, &words, "there is no state", 51);
+    member("first", "int weak() { return 50; }");
+    in_full(&place, &words, "", 2);
+
+    for definition in ["__attribute__((weak)) int g()", "int g()"] {
+        let of_both = "int f(); int h(); int main() { return f() + h(); }";
+        place.compile("main", of_both, &[], false);
+        member(
+            "first",
+            &format!("int h() {{ return 0; }} {definition} {{ return 70; }}"),
+        );
+        member(
+            "second",
+            "__attribute__((weak)) int g() { return 8; } int f() { return g(); }",
+        );
+        in_full(&place, &words, "", 70);
+        place.compile("main", "int f(); int main() { return f(); }", &[], false);
+        in_full(&place, &words, "refers no more", 8);
+    }
+}
+
 /// How large a common symbol is, and where, all files say together. Who has none is linked again without them.
 #[test]
 fn common_symbols() {

@@ -2,7 +2,7 @@
 //! nothing by themselves that is only a matter of room, and they stay; where one does, the link is a full one.
 //!
 //! What a member does by itself: it has functions that are called at start or at the end, or sections that somebody may go through, or
-//! it defines what others find without wanting it: by a weak reference, at run time, or in the place of a library's.
+//! it defines what others find without wanting it: by a weak reference, at run time, or in the place of a library's, or of a weak definition.
 //!
 //! Of each such member, and of those by way of which it is linked, one file and one name are noted that it wants: its *hold*. The holds are found from
 //! the files that are linked in any case, and then from the members that these hold, so that no members hold each other alone. As
@@ -11,9 +11,10 @@
 //! Libraries under `--as-needed` are needed because an object wants a name of theirs: one of those that are noted, whoever it is. If none of the files
 //! that are linked again does, which have mentioned such names, another one that has is linked again as well, to be asked.
 
+use super::again::Again;
 use super::edited::Edited;
 use super::imports::Import;
-use super::names::Known;
+use super::names::Names;
 use super::reason::Reason;
 use super::state::{List, NONE, NameKey, State, Table, key_of};
 use super::world::{NameAt, World};
@@ -24,6 +25,7 @@ use crate::input::file::File;
 use crate::input::parts::Place;
 use crate::layout::dynamic;
 use crate::link::resolved::Resolved;
+use crate::resolve::input_sections::state as section_state;
 use crate::resolve::linker_symbols::is_c_identifier;
 use crate::resolve::symbol_facts::{Bound, Defined, Referred};
 use crate::resolve::symbol_table::SymbolTable;
@@ -190,7 +192,7 @@ fn of_members(resolved: &Resolved) -> Vec<HoldRecord> {
         let file = key.in_object().then(|| key.file())?;
         (is_linked(file) && files.get(file).lazy).then_some(file)
     };
-    // Others find something of these if it is there.
+    // Others find something of these if it is there, or it takes the place of theirs.
     let found: FxHashSet<FileId> = linked
         .par_iter()
         .flat_map_iter(|id| {
@@ -201,8 +203,19 @@ fn of_members(resolved: &Resolved) -> Vec<HoldRecord> {
             };
             globals.filter_map(move |index| {
                 let symbol = file.object()?.symbol(index)?;
-                let is_feeble = symbol.place == Place::Undefined && symbol.is_weak();
-                is_feeble.then(|| member(symbols.of(file, index)))?
+                let counts = match symbol.place {
+                    Place::Undefined => symbol.is_weak(),
+                    // (Of equal groups any will do.)
+                    Place::Section(number) => {
+                        let section = resolved.sections.get(*id, number);
+                        section.is_some_and(|section| {
+                            resolved.sections.state(section) & section_state::DISCARDED == 0
+                        })
+                    }
+                    _ => true,
+                };
+                let found = counts.then(|| member(symbols.of(file, index)))??;
+                (found != *id).then_some(found)
             })
         })
         .collect();
@@ -292,6 +305,12 @@ impl AllHolds<'_> {
             .chain(self.since.iter().filter(move |hold| hold.file == file))
     }
 
+    /// Those of all files.
+    fn of_files(&self) -> impl Iterator<Item = &HoldRecord> {
+        let all = self.of_full_link.iter().chain(&self.since);
+        all.filter(|hold| hold.file != NONE)
+    }
+
     /// Those of libraries, by library.
     fn of_libraries(&self) -> FxHashMap<u32, Vec<NameKey>> {
         let mut libraries: FxHashMap<u32, Vec<NameKey>> = FxHashMap::default();
@@ -306,19 +325,19 @@ impl AllHolds<'_> {
     }
 }
 
-/// Checks that `files`, of these numbers in the state, want what they did for which others are linked. Gives other files that
-/// are to be asked whether they do: `names` are what these mention, and `imports` what libraries have of these that nobody wanted so far.
+/// Checks that `files`, which are linked again, want what they did for which others are linked, and define what they are linked for. Gives other files that
+/// are to be asked whether they do: `names` are what these mention.
 ///
 /// # Errors
 /// If nobody does.
 pub(super) fn check<'a: 'f, 'f>(
-    world: &World,
+    again: Again,
     files: impl Iterator<Item = &'f File<'a>>,
-    ids: &[u32],
     symbols: &SymbolTable<'a>,
-    names: &[Known],
-    imports: &[Import],
+    names: &Names,
 ) -> Result<Vec<u32>, Reason> {
+    let Again { world, ids, .. } = again;
+    let imports = &again.edited.imports;
     let holds = AllHolds::of(world.state);
     for (file, id) in files.zip(ids) {
         let mut held: FxHashSet<NameKey> = holds.of_file(*id).map(|hold| hold.name).collect();
@@ -332,10 +351,14 @@ pub(super) fn check<'a: 'f, 'f>(
             return Err(format!("{file} refers no more to what another file is linked for").into());
         }
     }
+    let lost = names.lost_by(world, ids);
+    if !lost.is_empty() && holds.of_files().any(|hold| lost.contains(&hold.name)) {
+        return Err("a file does not define any more what it is linked for".into());
+    }
     if world.is_as_before {
         return Ok(Vec::new());
     }
-    let strongly = names.iter().filter(|known| {
+    let strongly = names.list.iter().filter(|known| {
         let is_shared = known
             .record
             .is_some_and(|record| record.rank == rank::SHARED as u16);

@@ -203,13 +203,28 @@ impl Names {
             (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
             (true, None) => {
                 let all = files.ids().skip(1).map(|id| files.get(id));
-                let more = holds::check(world, all, ids, symbols, &names.list, imports)?;
+                let more = holds::check(again, all, symbols, &names)?;
                 match more.is_empty() {
                     true => Ok(Settled::Names(Box::new(names))),
                     false => Ok(Settled::More(more)),
                 }
             }
         }
+    }
+
+    /// The names that files of the numbers `ids` defined, and are another's now, or nobody's.
+    pub fn lost_by(&self, world: &World, ids: &[u32]) -> FxHashSet<NameKey> {
+        let was_here = |record: &NameRecord| {
+            record.definer != NONE && ids.binary_search(&record.definer).is_ok()
+        };
+        let moved = self.list.iter().filter_map(|known| {
+            let now = known.own.map(|own| ids[own.index() - 1]);
+            let record = known.record.filter(was_here)?;
+            (now != Some(record.definer)).then_some(record.key)
+        });
+        let gone = self.gone.iter();
+        let gone = gone.filter_map(|at| Some(world.record(*at)?.key));
+        moved.chain(gone).collect()
     }
 
     /// Finds the names that the files defined and do not any more. Whoever mentions them may define them, too, and has lost so

@@ -111,8 +111,9 @@ pub(super) fn renew(held: &Held, output: &Path, state: &mut State) -> Result<(),
 /// After a full link: the images of an output that was `left` so. `None` if it is another one by now.
 pub(super) fn of_full_link(held: &Held, output: &Path, left: Option<&Left>) -> Option<Images> {
     let (image, spare) = (held.image(), held.spare());
-    let _ = fs::remove_file(spare);
-    let _ = fs::remove_file(&image);
+    for left in [&spare, &image, &temporary_name(output)] {
+        let _ = fs::remove_file(left);
+    }
     let has_image = fs::hard_link(output, &image).is_ok();
     let metadata = match has_image {
         true => fs::symlink_metadata(&image).ok()?,
@@ -125,12 +126,17 @@ pub(super) fn of_full_link(held: &Held, output: &Path, left: Option<&Left>) -> O
     })
 }
 
-/// Gives a file the name of the output.
-fn put(file: &Path, output: &Path) -> io::Result<()> {
+/// The name, beside the output, of a file that will be the output. Only who has the output's lock uses it, so what a kill has left there is removed by the
+/// next one.
+fn temporary_name(output: &Path) -> PathBuf {
     let name = output.file_name().unwrap_or_default();
     let digest = blake3::hash(name.as_encoded_bytes()).to_hex();
-    let temporary = format!(".repo-ld-{}.{}", &digest[..16], std::process::id());
-    let temporary = output.with_file_name(temporary);
+    output.with_file_name(format!(".repo-ld-{}.again", &digest[..16]))
+}
+
+/// Gives a file the name of the output.
+fn put(file: &Path, output: &Path) -> io::Result<()> {
+    let temporary = temporary_name(output);
     let _ = fs::remove_file(&temporary);
     fs::hard_link(file, &temporary)?;
     Temporary::of_file(&temporary)?.rename(output)
