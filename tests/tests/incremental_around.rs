@@ -127,6 +127,60 @@ fn a_member_comes_to_define_a_common_block() {
     assert!(!link(&place, &words, 6));
 }
 
+/// Members are linked for the names that are wanted; of another name the first member that has it counts.
+#[test]
+fn a_name_of_a_linked_member_is_wanted_first() {
+    let Some(place) = Place::new() else { return };
+    function(&place, "one", "s", 7);
+    let both = "int h() { return 0; } __attribute__((weak)) int s() { return 9; }";
+    place.compile("two", both, &[], false);
+    archive(&place, "libone.a", &["one.o"]);
+    archive(&place, "libtwo.a", &["two.o"]);
+    let main = |place: &Place, wants: bool| {
+        let wanted = if wants { " + s()" } else { "" };
+        let text = format!("int h(); int s(); int main() {{ return h(){wanted}; }}");
+        place.compile("main", &text, &[], false);
+    };
+    for (words, code) in [
+        (["main.o", "libone.a", "libtwo.a"], 7),
+        (["main.o", "libtwo.a", "libone.a"], 9),
+    ] {
+        main(&place, false);
+        settle();
+        link(&place, &words, 0);
+        main(&place, true);
+        let is_first = code == 9;
+        assert_eq!(link(&place, &words, code), is_first, "{}", place.last());
+    }
+}
+
+/// Whoever else refers to it gets what a library has of the name.
+#[test]
+fn a_library_has_what_an_object_had() {
+    let Some(place) = Place::new() else { return };
+    let main = "int f(); int g(); int main() { return 10 * f() + g(); }";
+    place.compile("main", main, &[], false);
+    place.compile("other", "int f(); int g() { return f(); }", &[], false);
+    let library = "int f() { return 2; } int own() { return f(); }";
+    place.compile("library", library, &["-fPIC"], false);
+    place.link("libf.so", &["-shared", "library.o"]).ok();
+    for more in ["-pie", "-no-pie"] {
+        function(&place, "f", "f", 1);
+        settle();
+        let words = [
+            "main.o",
+            "other.o",
+            "f.o",
+            "libf.so",
+            "-Wl,-rpath,$ORIGIN",
+            more,
+        ];
+        link(&place, &words, 11);
+        place.compile("f", "int nothing;", &[], false);
+        link(&place, &words, 22);
+    }
+}
+
 /// Equal functions need not be equal: of those of a group the first file's counts.
 #[test]
 fn an_earlier_file_has_the_group_of_a_later_one() {

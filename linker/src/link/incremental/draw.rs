@@ -87,13 +87,69 @@ pub(super) fn draw(
         Some(name) => Err(format!("{} is not known", String::from_utf8_lossy(name)).into()),
         None => {
             found.members.retain(|drawn| !edited.has_drawn(*drawn));
+            found
+                .imports
+                .retain(|import| !edited.has_import(&import.name));
             match found.members.is_empty() && found.imports.is_empty() {
-                // It was of no use.
-                true => Err("a member of an archive does not define what its index says".into()),
+                // It was of no use: a member does not define what its index says, or a library has now what an object had.
+                true => Err("what was found for a name does not define it".into()),
                 false => Ok(found),
             }
         }
     }
+}
+
+/// Checks that no member comes to be linked as `names` are wanted, which nobody wanted before, though members define them that are linked: the first that
+/// has such a name must be one of these.
+///
+/// # Errors
+/// If it is another.
+pub(super) fn check_first(
+    state: &State,
+    command: &Command,
+    edited: &Edited,
+    mut names: Vec<&[u8]>,
+) -> Result<(), Reason> {
+    let inputs: &[InputRecord] = state.table(Table::Inputs);
+    for (number, record) in (0..).zip(inputs) {
+        if names.is_empty() {
+            break;
+        }
+        if !matches!(record.kind, input::OTHER | input::ARCHIVE) {
+            continue;
+        }
+        let path = command.path_of(state, record);
+        let unreadable = || Reason::from(format!("{} cannot be read", path.display()));
+        let bytes = map(path)?;
+        let Some(bytes) = bytes.as_ref().filter(|bytes| Archive::is_archive(bytes)) else {
+            continue;
+        };
+        let archive = Archive::parse(bytes).map_err(|_| unreadable())?;
+        let mut linked: FxHashSet<u64> = FxHashSet::default();
+        if record.kind == input::ARCHIVE {
+            let [at, count] = record.members;
+            let members = edited.members(number);
+            let members = members.unwrap_or_else(|| state.records(at, count));
+            for (member, record) in archive.members().zip(members) {
+                let member = member.map_err(|_| unreadable())?;
+                if record.file != NONE {
+                    linked.insert(member.header_offset);
+                }
+            }
+        }
+        for symbol in archive.symbols().into_iter().flatten() {
+            let (name, offset) = symbol.map_err(|_| unreadable())?;
+            let Some(at) = names.iter().position(|wanted| *wanted == name) else {
+                continue;
+            };
+            if !linked.contains(&offset) {
+                let (name, path) = (String::from_utf8_lossy(name), path.display());
+                return Err(format!("{name} is wanted now, and {path} has it first").into());
+            }
+            names.swap_remove(at);
+        }
+    }
+    Ok(())
 }
 
 /// An input that may have a name.

@@ -223,6 +223,11 @@ impl Edited {
         self.added.iter().any(is_it)
     }
 
+    /// Whether a name is imported from now on.
+    pub fn has_import(&self, name: &[u8]) -> bool {
+        self.imports.iter().any(|import| import.name == name)
+    }
+
     /// The members of an archive that is another one now.
     pub fn members(&self, input: u32) -> Option<&[MemberRecord]> {
         let edit = self.inputs.iter().find(|edit| edit.input == input)?;
@@ -515,7 +520,7 @@ impl Library<'_> {
             let Some((_, record)) = world.name(name).filter(|_| !is_linked) else {
                 continue;
             };
-            let is_before = record.definer < first
+            let is_before = first != NONE && record.definer < first
                 || of_file
                     .get(&record.definer)
                     .is_some_and(|definer| *definer < index);

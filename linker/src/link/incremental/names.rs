@@ -195,6 +195,7 @@ impl Names {
             });
         }
         if more.is_empty() && failed.is_none() && missing.is_empty() {
+            names.check_first(again, symbols)?;
             names.find_gone(again, files, &mut more)?;
         }
         match (more.is_empty(), failed) {
@@ -209,6 +210,24 @@ impl Names {
                     false => Ok(Settled::More(more)),
                 }
             }
+        }
+    }
+
+    /// Of names that nobody wanted before, and that members of archives define which are linked for other names: these must be the first that do.
+    fn check_first(&self, again: Again, symbols: &SymbolTable) -> Result<(), Reason> {
+        let files: &[FileRecord] = again.world.state.table(Table::Files);
+        let is_new = |known: &&Known| {
+            known.own.is_none()
+                && symbols.facts(known.symbol).has(Referred::STRONGLY)
+                && known.record.is_some_and(|record| {
+                    is_drawn(files, record.definer) && !record.facts.has(Referred::STRONGLY)
+                })
+        };
+        let new = self.list.iter().filter(is_new);
+        let new: Vec<&[u8]> = new.map(|known| symbols.name(known.symbol)).collect();
+        match again.world.is_as_before {
+            true => Ok(()),
+            false => draw::check_first(again.state, again.command, again.edited, new),
         }
     }
 
