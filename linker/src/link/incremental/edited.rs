@@ -469,8 +469,8 @@ impl Library<'_> {
         Ok((names, members))
     }
 
-    /// By their places, counted from 1, which of the old ones, counted from 0, are the members that have another name now than what they were: rustc gives its objects new ones each time.
-    /// These are the edited ones; who has kept its name is who it was.
+    /// Which old member, counted from 0, a member is that has another name now, by its place, counted from 1: rustc gives its objects new names each
+    /// time. These are the edited ones; who has kept its name is who it was.
     fn renamed(&self, bytes: &[u8]) -> FxHashMap<u32, usize> {
         let mut names = Vec::new();
         let note = |name, _: &[u8], _| {
