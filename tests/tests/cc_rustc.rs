@@ -405,7 +405,7 @@ fn programs_are_linked_by_us_below_rustc() {
     it.scratch.write("f.c", "int f(void) { return 4; }\n");
     it.scratch.write(
         "main.rs",
-        "extern \"C\" { fn f() -> i32; }\nfn main() { println!(\"{}\", unsafe { f() }) }\n",
+        "unsafe extern \"C\" { safe fn f() -> i32; }\nfn main() { println!(\"{}\", f()) }\n",
     );
     run((it.scratch.command(repo_cc).arg(&compiler)).args(["-c", "f.c"])).ok();
     run(it.scratch.command(&ar).args(["rcs", "libf.a", "f.o"])).ok();

@@ -513,11 +513,23 @@ impl Args {
         }
     }
 
-    /// Whether there are version scripts or lists of symbols, which are looked for as scripts are.
-    pub fn has_lists_to_find(&self) -> bool {
-        !self.version_scripts.is_empty()
-            || !self.dynamic_lists.is_empty()
-            || !self.export_dynamic_symbol_lists.is_empty()
+    /// The version scripts and lists of symbols, which are looked for as scripts are.
+    pub fn symbol_lists(&self) -> impl Iterator<Item = &PathBuf> {
+        let all = [
+            &self.version_scripts,
+            &self.dynamic_lists,
+            &self.export_dynamic_symbol_lists,
+        ];
+        all.into_iter().flatten()
+    }
+
+    /// The other files that options name and that say something of symbols or inputs (`--retain-symbols-file`, `--remap-inputs-file`).
+    pub fn tables(&self) -> impl Iterator<Item = &PathBuf> {
+        let remaps = self.remaps.iter().filter_map(|remap| match remap {
+            Remap::File(path) => Some(path),
+            Remap::One(_) => None,
+        });
+        self.retain_symbols_file.iter().chain(remaps)
     }
 
     /// Whether a dynamic list says what can be preempted.

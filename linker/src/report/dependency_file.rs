@@ -13,7 +13,7 @@
 //! The rules without commands are for files that are gone at the next build: make does
 //! not ask for them then.
 
-use crate::args::{Args, Remap};
+use crate::args::Args;
 use crate::input::open::InputArena;
 use crate::input::scripts::Scripts;
 use rustc_hash::FxHashSet;
@@ -47,20 +47,10 @@ fn write_rules(args: &Args, opened: &[PathBuf], scripts: &[&Path]) -> Result<(),
     let Some(path) = &args.dependency_file else {
         return Ok(());
     };
-    let given = [
-        &args.version_scripts,
-        &args.dynamic_lists,
-        &args.export_dynamic_symbol_lists,
-    ];
-    let remaps = args.remaps.iter().filter_map(|remap| match remap {
-        Remap::File(path) => Some(path),
-        Remap::One(_) => None,
-    });
     let all = opened
         .iter()
-        .chain(given.into_iter().flatten())
-        .chain(&args.retain_symbols_file)
-        .chain(remaps)
+        .chain(args.symbol_lists())
+        .chain(args.tables())
         .map(PathBuf::as_path)
         .chain(scripts.iter().copied());
     let mut known: FxHashSet<Vec<u8>> = FxHashSet::default();

@@ -66,10 +66,7 @@ pub(super) fn draw(
             path,
             number,
             members: match record.kind {
-                input::ARCHIVE => edited.members(number).unwrap_or_else(|| {
-                    let [at, count] = record.members;
-                    state.records(at, count)
-                }),
+                input::ARCHIVE => members(state, edited, (number, record)),
                 _ => &[],
             },
         };
@@ -97,6 +94,17 @@ pub(super) fn draw(
             }
         }
     }
+}
+
+/// The members of an archive as they are now.
+fn members<'s>(
+    state: &'s State,
+    edited: &'s Edited,
+    (number, record): (u32, &InputRecord),
+) -> &'s [MemberRecord] {
+    let [at, count] = record.members;
+    let known = || state.records(at, count);
+    edited.members(number).unwrap_or_else(known)
 }
 
 /// Checks that no member comes to be linked as `names` are wanted, which nobody wanted before, though members define them that are linked: the first that
@@ -127,9 +135,7 @@ pub(super) fn check_first(
         let archive = Archive::parse(bytes).map_err(|_| unreadable())?;
         let mut linked: FxHashSet<u64> = FxHashSet::default();
         if record.kind == input::ARCHIVE {
-            let [at, count] = record.members;
-            let members = edited.members(number);
-            let members = members.unwrap_or_else(|| state.records(at, count));
+            let members = members(state, edited, (number, record));
             for (member, record) in archive.members().zip(members) {
                 let member = member.map_err(|_| unreadable())?;
                 if record.file != NONE {

@@ -1,8 +1,8 @@
 //! The places of an output's state, and the lock on them: of two links of one output that run at once, the second waits until
 //! the first has finished, also what nobody waits for any more.
 
-use super::manifest::lists_digest;
 use super::reason::Reason;
+use super::symbol_lists;
 use crate::args::Args;
 use format_spec::digest::Digest;
 use std::os::fd::{AsRawFd, RawFd};
@@ -25,7 +25,7 @@ const LOOKS: usize = 4;
 pub(crate) struct Held {
     state: PathBuf,
     lock: Lock,
-    /// What [`lists_digest`] said when the link began.
+    /// What [`symbol_lists::digest`] said when the link began.
     lists: Digest,
 }
 
@@ -53,7 +53,7 @@ impl Held {
         if let Ok(output) = std::path::absolute(&args.output) {
             states::sign(&state, &output);
         }
-        let lists = lists_digest(args);
+        let lists = symbol_lists::digest(args);
         Ok(Held { state, lock, lists })
     }
 
@@ -64,7 +64,7 @@ impl Held {
         let _ = folder.map(|folder| states::clean(folder, GRACE, LOOKS));
     }
 
-    /// The [digest](lists_digest) of lists and version scripts before any was read: one that is written meanwhile is another one for the next link.
+    /// The [digest](symbol_lists::digest) of lists and version scripts before any was read: one that is written meanwhile is another one for the next link.
     pub(super) fn lists(&self) -> &Digest {
         &self.lists
     }

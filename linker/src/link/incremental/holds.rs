@@ -14,8 +14,8 @@
 use super::again::Again;
 use super::edited::Edited;
 use super::imports::Import;
-use super::names::Names;
 use super::reason::Reason;
+use super::records::library_number;
 use super::state::{List, NONE, NameKey, State, Table, key_of};
 use super::world::{NameAt, World};
 use crate::base::ids::{FileId, SymbolId};
@@ -40,7 +40,7 @@ pub struct HoldRecord {
     pub name: NameKey,
     /// The file; [`NONE`] if it is about a library.
     pub file: u32,
-    /// The [number](number_of) of the library, else 0.
+    /// The [number](super::records::library_number) of the library, else 0.
     pub library: u32,
 }
 
@@ -52,11 +52,6 @@ impl HoldRecord {
             library: 0,
         }
     }
-}
-
-/// What tells libraries apart. If it does not, both stay as long as one is needed.
-pub(super) fn number_of(soname: &[u8]) -> u32 {
-    key_of(soname)[0] as u32
 }
 
 /// A file that wants a name, and the member that is linked for it.
@@ -164,7 +159,7 @@ fn of_libraries(
         file.as_needed.then(|| HoldRecord {
             name: *name,
             file: NONE,
-            library: number_of(soname),
+            library: library_number(soname),
         })
     };
     names.iter().filter_map(hold).collect()
@@ -270,7 +265,7 @@ pub(super) fn of_drawn<'a: 'f, 'f>(
 pub(super) fn of_imports(state: &State, edited: &Edited) -> Vec<HoldRecord> {
     let known = AllHolds::of(state);
     let first = edited.needs.libraries.iter();
-    let first: FxHashSet<u32> = first.map(|library| number_of(&library.name)).collect();
+    let first: FxHashSet<u32> = first.map(|library| library_number(&library.name)).collect();
     let is_held =
         |import: &&Import| first.contains(&import.library) || known.has_library(import.library);
     let hold = |import: &Import| HoldRecord {
@@ -326,7 +321,7 @@ impl AllHolds<'_> {
 }
 
 /// Checks that `files`, which are linked again, want what they did for which others are linked, and define what they are linked for. Gives other files that
-/// are to be asked whether they do: `names` are what these mention.
+/// are to be asked whether they do. `lost` are names that these files defined, and `wanted` those of shared objects that they want.
 ///
 /// # Errors
 /// If nobody does.
@@ -334,7 +329,7 @@ pub(super) fn check<'a: 'f, 'f>(
     again: Again,
     files: impl Iterator<Item = &'f File<'a>>,
     symbols: &SymbolTable<'a>,
-    names: &Names,
+    (lost, wanted): (&FxHashSet<NameKey>, &FxHashSet<NameKey>),
 ) -> Result<Vec<u32>, Reason> {
     let Again { world, ids, .. } = again;
     let imports = &again.edited.imports;
@@ -351,22 +346,12 @@ pub(super) fn check<'a: 'f, 'f>(
             return Err(format!("{file} refers no more to what another file is linked for").into());
         }
     }
-    let lost = names.lost_by(world, ids);
     if !lost.is_empty() && holds.of_files().any(|hold| lost.contains(&hold.name)) {
         return Err("a file does not define any more what it is linked for".into());
     }
     if world.is_as_before {
         return Ok(Vec::new());
     }
-    let strongly = names.list.iter().filter(|known| {
-        let is_shared = known
-            .record
-            .is_some_and(|record| record.rank == rank::SHARED as u16);
-        is_shared && symbols.facts(known.symbol).has(Referred::STRONGLY)
-    });
-    let wanted: FxHashSet<NameKey> = strongly
-        .filter_map(|known| Some(known.record?.key))
-        .collect();
     let mut more = Vec::new();
     for (library, keys) in holds.of_libraries() {
         let is_imported = imports.iter().any(|import| import.library == library);

@@ -6,11 +6,12 @@
 //! [copy](super::copies) of a variable.
 
 use super::copies::Variable;
-use super::holds;
+
 use super::interface;
 use super::needs::{Needed, NewNeeds};
 use super::patch::Patch;
 use super::reason::Reason;
+use super::records::library_number;
 use super::state::{DAMAGED, Facts, SymbolRecord};
 use super::strings::add_string;
 use crate::elf::version_tables;
@@ -71,7 +72,7 @@ impl Import {
             variable: Variable::new(shared, index),
             input,
             symbol: interface::record(shared, shared.name(index)),
-            library: holds::number_of(shared.soname),
+            library: library_number(shared.soname),
         })
     }
 }

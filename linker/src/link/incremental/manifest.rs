@@ -8,43 +8,15 @@ use super::reason::Reason;
 use super::spare;
 use super::state::{DAMAGED, InputRecord, SearchRecord, State, Table, input};
 use crate::args::environment::Environment;
-use crate::args::{Args, Incremental, Remap};
+use crate::args::{Args, Incremental};
 use crate::input::library_search::Search;
 use crate::input::open::Searched;
 use crate::input::stamp::Stamp;
-use crate::input::unseekable;
 use format_spec::digest::Digest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// Digest of the lists and version scripts that options name, as they are now.
-pub(super) fn lists_digest(args: &Args) -> Digest {
-    let found = [
-        &args.version_scripts,
-        &args.dynamic_lists,
-        &args.export_dynamic_symbol_lists,
-    ];
-    let found = found.into_iter().flatten();
-    let remaps = args.remaps.iter().filter_map(|remap| match remap {
-        Remap::File(path) => Some(path),
-        Remap::One(_) => None,
-    });
-    let mut paths: Vec<PathBuf> = remaps.chain(&args.retain_symbols_file).cloned().collect();
-    if args.has_lists_to_find() {
-        let search = Search::new(args, Environment::of_process());
-        paths.extend(found.map(|path| search.script(path).unwrap_or_else(|| path.clone())));
-    }
-    let mut all = Vec::new();
-    for path in paths {
-        all.extend_from_slice(path.as_os_str().as_bytes());
-        // The link says what is the matter with one that cannot be read.
-        let text = unseekable::read(&path).unwrap_or_default();
-        all.extend_from_slice(&Digest::of(&text).0);
-    }
-    Digest::of(&all)
-}
 
 /// Digest of all that decides about a link beside its inputs.
 pub(super) fn options_digest(args: &Args, lists: &Digest) -> [u8; 32] {

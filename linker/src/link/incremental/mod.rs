@@ -61,6 +61,7 @@ mod spare;
 mod speakers;
 mod state;
 mod strings;
+mod symbol_lists;
 mod symbolic;
 mod symbols;
 mod trace;

@@ -204,7 +204,12 @@ impl Names {
             (true, None) if !missing.is_empty() => Ok(Settled::Missing(missing)),
             (true, None) => {
                 let all = files.ids().skip(1).map(|id| files.get(id));
-                let more = holds::check(again, all, symbols, &names)?;
+                let more = holds::check(
+                    again,
+                    all,
+                    symbols,
+                    (&names.lost_by(world, ids), &names.of_libraries(symbols)),
+                )?;
                 match more.is_empty() {
                     true => Ok(Settled::Names(Box::new(names))),
                     false => Ok(Settled::More(more)),
@@ -232,7 +237,7 @@ impl Names {
     }
 
     /// The names that files of the numbers `ids` defined, and are another's now, or nobody's.
-    pub fn lost_by(&self, world: &World, ids: &[u32]) -> FxHashSet<NameKey> {
+    fn lost_by(&self, world: &World, ids: &[u32]) -> FxHashSet<NameKey> {
         let was_here = |record: &NameRecord| {
             record.definer != NONE && ids.binary_search(&record.definer).is_ok()
         };
@@ -244,6 +249,16 @@ impl Names {
         let gone = self.gone.iter();
         let gone = gone.filter_map(|at| Some(world.record(*at)?.key));
         moved.chain(gone).collect()
+    }
+
+    /// The names of shared objects that the files want.
+    fn of_libraries(&self, symbols: &SymbolTable) -> FxHashSet<NameKey> {
+        let wanted = self.list.iter().filter_map(|known| {
+            let record = known.record?;
+            let is_wanted = symbols.facts(known.symbol).has(Referred::STRONGLY);
+            (is_wanted && u64::from(record.rank) == rank::SHARED).then_some(record.key)
+        });
+        wanted.collect()
     }
 
     /// Finds the names that the files defined and do not any more. Whoever mentions them may define them, too, and has lost so

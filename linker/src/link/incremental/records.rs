@@ -102,6 +102,11 @@ pub struct SearchRecord {
 /// A hash of a name that tells it from all others. (Who makes two names of one key has written the program.)
 pub type NameKey = [u64; 2];
 
+/// What tells libraries apart in [`HoldRecord`](super::holds::HoldRecord)s. If it does not, both stay as long as one is needed.
+pub fn library_number(soname: &[u8]) -> u32 {
+    key_of(soname)[0] as u32
+}
+
 /// The key of a name: XXH3, as names are short and many.
 pub fn key_of(name: &[u8]) -> NameKey {
     let hash = xxhash_rust::xxh3::xxh3_128(name);
