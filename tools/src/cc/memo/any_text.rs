@@ -58,10 +58,10 @@ fn summarize(text: &[u8]) {
         if let Some(found) = found.ok().and_then(|found| found.lines) {
             lines.add(found);
         }
-        let _ = lines.keep(false);
+        let _ = lines.follow().keep(false);
         let outline =
             comments::without(text, Keeps::Order).and_then(|rest| Outline::of(&rest, Keeps::Order));
-        if let (Some(reaching), Some(outline)) = (lines.reaching(), outline) {
+        if let (Some(reaching), Some(outline)) = (lines.follow().reaching(), outline) {
             emitted::condition(&Emitted::default(), &[outline], &reaching);
         }
     }

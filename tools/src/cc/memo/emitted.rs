@@ -6,6 +6,7 @@
 
 use super::bodies::{Body, Outline, VERSION, short};
 use super::lines::Reaching;
+use super::macros;
 use super::shared;
 use format_spec::kinds::Condition;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -93,7 +94,7 @@ pub fn condition(emitted: &Emitted, texts: &[Outline], reaching: &Reaching<'_>) 
     };
     let of_declarations = hashes(&reaching.of_declarations);
     let of_bodies = hashes(&reaching.of_bodies);
-    let is_macro = |word: &Vec<u8>| reaching.all.contains(&word[..]);
+    let is_macro = |word: &Vec<u8>| reaching.all.contains(&macros::hash(word));
     let mut used = BTreeSet::new();
     for text in texts {
         // A class may end, and another begin, in such a macro.

@@ -11,7 +11,9 @@
 
 use super::comments::Keeps;
 use super::functions::NOT_OF_DECLARATIONS;
-use super::macros::{Leading, Macro, Macros, Shape, hash, renames, words, words_are_of_names};
+use super::macros::{
+    Leading, Macro, Macros, Shape, TextWords, hash, renames, words, words_are_of_names,
+};
 use super::nameless::{has_nameless, tags};
 use super::tokens::{Lexer, Token};
 use crate::cc::classify::{Language, Word};
@@ -20,8 +22,10 @@ use crate::cc::options::Meaning;
 use memchr::memmem;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
 /// What asks for the line of a call, where a function has it as a default argument.
 const OF_CALLS: [&[u8]; 3] = [
@@ -43,8 +47,8 @@ pub struct TextLines {
     of_calls: bool,
     /// It may spell a name in more than one way.
     has_escapes: bool,
-    /// Words outside of definitions.
-    words: BTreeSet<Used>,
+    /// Words outside of definitions, in their order.
+    words: Vec<Used>,
     has_nameless: bool,
     /// What types may be called.
     tags: BTreeSet<u64>,
@@ -55,7 +59,7 @@ pub struct TextLines {
 }
 
 /// A word outside of definitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 struct Used {
     word: u64,
     /// What would have to be undefined for it to count.
@@ -67,8 +71,8 @@ struct Used {
 /// Macros that may make something else of what they stand in, by their names.
 #[derive(Debug, Default)]
 pub struct Reaching<'l> {
-    /// Those of any kind.
-    pub all: FxHashSet<&'l [u8]>,
+    /// Those of any kind, as [hashes](hash).
+    pub all: FxHashSet<u64>,
     /// Those that may make of a declaration another one than its words say.
     pub of_declarations: FxHashSet<&'l [u8]>,
     /// Those that may reach out of the body that they stand in.
@@ -100,6 +104,17 @@ pub struct Lines {
     texts: Vec<TextLines>,
 }
 
+/// The texts of a compile with the macros of all, which can be followed from one to the next.
+pub struct Followed<'l> {
+    lines: &'l Lines,
+    /// What a text undefines that would else be defined for good.
+    undefined: FxHashSet<u64>,
+    /// All macros.
+    all: Macros<'l>,
+    /// Those that count; `None` if all do.
+    counting: Option<Macros<'l>>,
+}
+
 /// What the command line says.
 #[derive(Clone, Debug)]
 struct Given {
@@ -114,6 +129,7 @@ struct Given {
 pub struct Reading<'l> {
     given: &'l Given,
     found: TextLines,
+    words: FxHashSet<Used>,
     groups: Vec<Group>,
     /// Whether its conditionals are understood.
     is_plain: bool,
@@ -128,7 +144,7 @@ pub struct Reading<'l> {
 pub struct TextNumber(usize);
 
 impl TextNumber {
-    /// Its place in [`Lines::keep`].
+    /// Its place in [`Followed::keep`].
     pub fn index(self) -> usize {
         self.0
     }
@@ -175,6 +191,7 @@ impl Lines {
         Reading {
             given: &self.given,
             found: TextLines::default(),
+            words: FxHashSet::default(),
             groups: Vec::new(),
             is_plain: ![&b"R\""[..], b"??"].into_iter().any(is_in),
             counts,
@@ -199,25 +216,58 @@ impl Lines {
         TextNumber(self.texts.len() - 1)
     }
 
+    /// Brings the macros of all texts that have been added together.
+    pub fn follow(&self) -> Followed<'_> {
+        let texts = &self.texts;
+        let gather = move || {
+            let words = texts.iter().flat_map(|text| &text.words);
+            words.map(|used| used.word).collect()
+        };
+        let words: TextWords<'_> = Rc::new(LazyCell::new(Box::new(gather)));
+        let undefined = texts.iter().flat_map(|text| text.undefined.iter().copied());
+        let undefined = undefined.collect();
+        let all: Vec<&Macro> = texts.iter().flat_map(|text| &text.macros).collect();
+        let counting = all.iter().copied();
+        let counting: Vec<&Macro> = counting
+            .filter(|it| counts(it.unless, &undefined))
+            .collect();
+        let counting =
+            (counting.len() < all.len()).then(|| Macros::new(counting, Rc::clone(&words)));
+        Followed {
+            lines: self,
+            undefined,
+            all: Macros::new(all, words),
+            counting,
+        }
+    }
+}
+
+impl<'l> Followed<'l> {
+    /// The macros that count.
+    fn counting(&self) -> &Macros<'l> {
+        self.counting.as_ref().unwrap_or(&self.all)
+    }
+
     /// The macros of all texts, whatever is defined; `None` if some function may have another name than the one that it is declared by.
-    pub fn reaching(&self) -> Option<Reaching<'_>> {
-        let macros = self.followed(|_| true);
-        if self.renames(&macros) {
+    pub fn reaching(&self) -> Option<Reaching<'l>> {
+        if self.renames() {
             return None;
         }
+        let macros = &self.all;
         let of_declarations = macros.leading(NOT_OF_DECLARATIONS, |it| it.shape != Shape::Plain);
         let of_bodies = macros.leading(REACHING_OUT, |it| it.shape == Shape::Open);
         Some(Reaching {
-            all: macros.all().map(|it| &it.name[..]).collect(),
-            of_declarations: macros.names(&of_declarations.all),
-            of_bodies: macros.names(&of_bodies.all),
+            all: macros.names(),
+            of_declarations: macros.names_in(&of_declarations.all),
+            of_bodies: macros.names_in(&of_bodies.all),
         })
     }
 
     /// Whether some function may have another name than the one that it is declared by, as a text that counts says, or by a macro that it
     /// uses, or puts together: then the macro's name begins with a word of such a text.
-    fn renames(&self, macros: &Macros<'_>) -> bool {
-        let said = self.texts.iter().any(|text| text.renames);
+    fn renames(&self) -> bool {
+        let macros = &self.all;
+        let said = self.lines.texts.iter().any(|text| text.renames);
         let mut found: FxHashSet<&[u8]> = FxHashSet::default();
         let mut todo: Vec<&Macro> = macros.all().filter(|it| it.renames).collect();
         while let Some(it) = todo.pop() {
@@ -225,29 +275,22 @@ impl Lines {
                 todo.extend(macros.users(hash(&it.name)));
             }
         }
-        let words: FxHashSet<u64> = (self.texts.iter())
-            .flat_map(|text| text.words.iter().map(|used| used.word))
-            .collect();
         // (`_` is a word of many sources.)
         let ends = |name: &[u8]| 3.min(name.len())..=name.len();
-        let begins = |name: &[u8]| ends(name).any(|end| words.contains(&hash(&name[..end])));
+        let begins = |name: &[u8]| ends(name).any(|end| macros.is_of_texts(hash(&name[..end])));
         said || found.into_iter().any(begins)
     }
 
     /// What each text must keep, of all that have been added. `tells_places`: a name that says where something stands may be in the object.
     pub fn keep(&self, tells_places: bool) -> Vec<Keeps> {
-        let undefined = self.undefined();
-        let macros = self.followed(|it| counts(it.unless, &undefined));
+        let (texts, undefined, macros) = (&self.lines.texts, &self.undefined, self.counting());
         let of_calls = macros.leading(&OF_CALLS, |_| false);
-        let is_of_calls = (self.texts.iter())
-            .any(|text| text.of_calls || text.has_escapes || text.uses(&of_calls, &undefined));
+        let is_of_calls = (texts.iter())
+            .any(|text| text.of_calls || text.has_escapes || text.uses(&of_calls, undefined));
         let of_lines = macros.leading(&[LINE], |_| false);
-        let names_places = self.given.names_places && tells_places;
+        let names_places = self.lines.given.names_places && tells_places;
         let (of_nameless, all): (Leading, FxHashSet<u64>) = match names_places {
-            true => (
-                macros.leading(&[], |it| it.has_nameless),
-                macros.all().map(|it| hash(&it.name)).collect(),
-            ),
+            true => (macros.leading(&[], |it| it.has_nameless), macros.names()),
             false => Default::default(),
         };
         let has_nameless =
@@ -255,45 +298,26 @@ impl Lines {
         let matters = |text: &TextLines| {
             is_of_calls
                 || (names_places && has_nameless(text))
-                || text.uses(&of_lines, &undefined)
-                || text.uses(&of_nameless, &undefined)
+                || text.uses(&of_lines, undefined)
+                || text.uses(&of_nameless, undefined)
         };
         let keeps = |text| match matters(text) {
             true => Keeps::Places,
             false => Keeps::Order,
         };
-        self.texts.iter().map(keeps).collect()
+        texts.iter().map(keeps).collect()
     }
 
     /// Who may ask for the names of functions with all their types, of all texts that have been added.
-    pub fn of_names(&self) -> OfNames<'_> {
-        let undefined = self.undefined();
-        let macros = self.followed(|it| counts(it.unless, &undefined));
+    pub fn of_names(&self) -> OfNames<'l> {
+        let macros = self.counting();
         let of_texts = macros.leading(&[], |it| it.says_names);
-        let says = |text: &TextLines| text.says_names || text.uses(&of_texts, &undefined);
-        if self.texts.iter().any(says) {
+        let says = |text: &TextLines| text.says_names || text.uses(&of_texts, &self.undefined);
+        if self.lines.texts.iter().any(says) {
             return OfNames::Somebody;
         }
         let of_others = macros.leading_anywhere(|it| it.says_names);
-        OfNames::Users(macros.names(&of_others.all))
-    }
-
-    /// What a text undefines that would else be defined for good.
-    fn undefined(&self) -> FxHashSet<u64> {
-        let texts = self.texts.iter();
-        texts
-            .flat_map(|text| text.undefined.iter().copied())
-            .collect()
-    }
-
-    /// The macros of all texts that are such.
-    fn followed(&self, is_such: impl Fn(&Macro) -> bool) -> Macros<'_> {
-        let macros = self.texts.iter().flat_map(|text| &text.macros);
-        let words = self.texts.iter().flat_map(|text| &text.words);
-        Macros::new(
-            macros.filter(|it| is_such(it)).collect(),
-            words.map(|used| used.word),
-        )
+        OfNames::Users(macros.names_in(&of_others.all))
     }
 }
 
@@ -313,17 +337,20 @@ impl TextLines {
 
     /// Whether it uses one of these outside of definitions, if it is a text that counts.
     fn uses(&self, macros: &Leading, undefined: &FxHashSet<u64>) -> bool {
-        self.words.iter().any(|used| {
-            macros.all.contains(&used.word)
-                && !(used.is_uncalled && macros.called.contains(&used.word))
-                && counts(used.unless, undefined)
-        })
+        !macros.all.is_empty()
+            && self.words.iter().any(|used| {
+                macros.all.contains(&used.word)
+                    && !(used.is_uncalled && macros.called.contains(&used.word))
+                    && counts(used.unless, undefined)
+            })
     }
 }
 
 impl Reading<'_> {
     /// What was found, when all lines have been read.
-    pub fn end(self) -> TextLines {
+    pub fn end(mut self) -> TextLines {
+        self.found.words = self.words.into_iter().collect();
+        self.found.words.sort_unstable();
         self.found
     }
 
@@ -422,7 +449,7 @@ impl Reading<'_> {
             if let Token::Word(word) = token
                 && !word[0].is_ascii_digit()
             {
-                self.found.words.insert(Used {
+                self.words.insert(Used {
                     word: hash(word),
                     unless,
                     is_uncalled: is_code && is_uncalled(line.get(at + 1)),
@@ -492,7 +519,7 @@ mod tests {
             let found = lines.read(text.as_bytes(), true);
             last = Some(lines.add(found));
         }
-        lines.keep(true)[last.expect("a text").index()] == Keeps::Places
+        lines.follow().keep(true)[last.expect("a text").index()] == Keeps::Places
     }
 
     #[test]
@@ -569,7 +596,7 @@ mod tests {
             let found = lines.read(text.as_bytes(), *counts);
             lines.add(found);
         }
-        match lines.of_names() {
+        match lines.follow().of_names() {
             OfNames::Somebody => None,
             OfNames::Users(names) => {
                 let names = names
@@ -640,7 +667,7 @@ mod tests {
         lines.add(found);
         let user = lines.read("void f(int x) { assert(x); }\n".as_bytes(), true);
         lines.add(user);
-        assert!(matches!(lines.of_names(), OfNames::Users(names) if names.is_empty()));
+        assert!(matches!(lines.follow().of_names(), OfNames::Users(names) if names.is_empty()));
     }
 
     #[test]

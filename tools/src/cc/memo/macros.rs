@@ -10,8 +10,9 @@ use super::tokens::{self, Token};
 use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
-use std::cell::OnceCell;
+use std::cell::{LazyCell, OnceCell};
 use std::hash::Hasher;
+use std::rc::Rc;
 
 /// A hash of a word.
 pub fn hash(word: &[u8]) -> u64 {
@@ -178,31 +179,41 @@ pub struct Leading {
     pub called: FxHashSet<u64>,
 }
 
+/// Words of the texts in which it counts what is used, as hashes: they are gathered when somebody asks for them.
+pub type TextWords<'m> = Rc<LazyCell<FxHashSet<u64>, Box<dyn FnOnce() -> FxHashSet<u64> + 'm>>>;
+
 /// The macros of some texts, to be followed.
 pub struct Macros<'m> {
     list: Vec<&'m Macro>,
-    /// By words, the macros in whose definitions they are.
-    users: FxHashMap<u64, Vec<usize>>,
-    /// Words of the texts in which it counts what is used.
-    words: Vec<u64>,
-    /// What names may be put together of.
-    pieces: OnceCell<FxHashSet<u64>>,
+    /// Hashes of their names.
+    names: Vec<u64>,
+    /// By words, the places in `uses` where the macros begin in whose definitions they are.
+    users: FxHashMap<u64, u32>,
+    /// The numbers of macros, and where those with the same word go on.
+    uses: Vec<(u32, u32)>,
+    words: TextWords<'m>,
 }
 
+/// No further macro has the word.
+const NO_MORE: u32 = u32::MAX;
+
 impl<'m> Macros<'m> {
-    /// `words`: of the texts in which it counts what is used, as hashes.
-    pub fn new(list: Vec<&'m Macro>, words: impl Iterator<Item = u64>) -> Macros<'m> {
-        let mut users: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-        for (at, it) in list.iter().enumerate() {
+    /// `words`: of the texts in which it counts what is used.
+    pub fn new(list: Vec<&'m Macro>, words: TextWords<'m>) -> Macros<'m> {
+        let mut uses = Vec::with_capacity(list.iter().map(|it| it.words.len()).sum());
+        let mut users: FxHashMap<u64, u32> = FxHashMap::default();
+        for (it, number) in list.iter().zip(0..) {
             for word in &it.words {
-                users.entry(*word).or_default().push(at);
+                let next = users.insert(*word, uses.len() as u32);
+                uses.push((number, next.unwrap_or(NO_MORE)));
             }
         }
         Macros {
+            names: list.iter().map(|it| hash(&it.name)).collect(),
             list,
             users,
-            words: words.collect(),
-            pieces: OnceCell::new(),
+            uses,
+            words,
         }
     }
 
@@ -211,16 +222,40 @@ impl<'m> Macros<'m> {
         self.list.iter().copied()
     }
 
-    /// Their names, of those that `found` has.
-    pub fn names(&self, found: &FxHashSet<u64>) -> FxHashSet<&'m [u8]> {
-        let names = self.all().map(|it| &it.name[..]);
-        names.filter(|name| found.contains(&hash(name))).collect()
+    /// All of them, each with the hash of its name.
+    fn named(&self) -> impl Iterator<Item = (u64, &'m Macro)> {
+        self.names.iter().copied().zip(self.all())
+    }
+
+    /// The hashes of their names.
+    pub fn names(&self) -> FxHashSet<u64> {
+        self.names.iter().copied().collect()
+    }
+
+    /// The names of those that `found` has.
+    pub fn names_in(&self, found: &FxHashSet<u64>) -> FxHashSet<&'m [u8]> {
+        let found = self.named().filter(|(name, _)| found.contains(name));
+        found.map(|(_, it)| &it.name[..]).collect()
     }
 
     /// Those in whose definitions a word is.
     pub fn users(&self, word: u64) -> impl Iterator<Item = &'m Macro> {
-        let at = self.users.get(&word).into_iter().flatten();
-        at.map(|at| self.list[*at])
+        self.numbers_of_users(word)
+            .map(|number| self.list[number as usize])
+    }
+
+    fn numbers_of_users(&self, word: u64) -> impl Iterator<Item = u32> {
+        let mut at = self.users.get(&word).copied().unwrap_or(NO_MORE);
+        std::iter::from_fn(move || {
+            let (number, next) = *self.uses.get(at as usize)?;
+            at = next;
+            Some(number)
+        })
+    }
+
+    /// Whether a text in which it counts what is used has this word.
+    pub fn is_of_texts(&self, word: u64) -> bool {
+        self.words.contains(&word)
     }
 
     /// Those that lead to one of `names`, or to a macro that is such by itself, in the texts whose words are known.
@@ -244,38 +279,44 @@ impl<'m> Macros<'m> {
         let mut todo: Vec<u64> = seeds.iter().copied().collect();
         // Those that were found, of which it was not looked yet which macros may put them together.
         let mut fresh: Vec<&[u8]> = names.to_vec();
-        let mut parts: Vec<&Macro> = self.all().filter(|it| !it.rows.is_empty()).collect();
-        for it in self.all().filter(|it| is_such(it)) {
-            if found.insert(hash(&it.name)) {
-                todo.push(hash(&it.name));
+        let mut parts: Vec<(u64, &Macro)> = Vec::new();
+        for (name, it) in self.named() {
+            if is_such(it) && found.insert(name) {
+                todo.push(name);
                 fresh.push(&it.name);
+            }
+            if !it.rows.is_empty() {
+                parts.push((name, it));
             }
         }
         loop {
             while let Some(name) = todo.pop() {
-                for user in self.users(name) {
-                    if found.insert(hash(&user.name)) {
-                        todo.push(hash(&user.name));
-                        fresh.push(&user.name);
+                for user in self.numbers_of_users(name) {
+                    let name = self.names[user as usize];
+                    if found.insert(name) {
+                        todo.push(name);
+                        fresh.push(&self.list[user as usize].name);
                     }
                 }
             }
             // What may be put together is one of them, too.
-            parts.retain(|it| !found.contains(&hash(&it.name)));
-            let names: Vec<(&[u8], OnceCell<bool>)> = std::mem::take(&mut fresh)
+            parts.retain(|(name, _)| !found.contains(name));
+            let mut names: Vec<(&[u8], OnceCell<bool>)> = std::mem::take(&mut fresh)
                 .into_iter()
                 .map(|name| (name, OnceCell::new()))
                 .collect();
-            for it in &parts {
+            names.sort_unstable_by_key(|(name, _)| *name);
+            for (name, it) in &parts {
                 let may_be = |[first, last]: &[Operand; 2]| {
-                    names.iter().any(|(name, is_made)| {
-                        (first.as_ref()).is_none_or(|first| name.starts_with(first))
-                            && (last.as_ref()).is_none_or(|last| name.ends_with(last))
-                            && *is_made.get_or_init(|| may_be_made(name))
-                    })
+                    beginning_with(&names, first.as_deref().unwrap_or_default())
+                        .iter()
+                        .any(|(name, is_made)| {
+                            (last.as_ref()).is_none_or(|last| name.ends_with(last))
+                                && *is_made.get_or_init(|| may_be_made(name))
+                        })
                 };
-                if it.rows.iter().any(may_be) && found.insert(hash(&it.name)) {
-                    todo.push(hash(&it.name));
+                if it.rows.iter().any(may_be) && found.insert(*name) {
+                    todo.push(*name);
                     fresh.push(&it.name);
                 }
             }
@@ -283,26 +324,28 @@ impl<'m> Macros<'m> {
                 break;
             }
         }
-        let named = |is_called: bool| {
-            let macros = self.all().filter(move |it| it.is_called == is_called);
-            macros.map(|it| hash(&it.name))
-        };
-        let without: FxHashSet<u64> = named(false).chain(seeds).collect();
-        let called = named(true).filter(|name| found.contains(name) && !without.contains(name));
-        let called = called.collect();
+        // (Few of all macros are found.)
+        let of_found = self.named().filter(|(name, _)| found.contains(name));
+        let mut called = FxHashSet::default();
+        let mut without = seeds;
+        for (name, it) in of_found {
+            match it.is_called {
+                true => called.insert(name),
+                false => without.insert(name),
+            };
+        }
+        called.retain(|name| !without.contains(name));
         Leading { all: found, called }
     }
 
     /// Whether a name may be put together of the words that there are, and of numbers. (Who has the whole name uses it without that, or leads to it.)
     fn may_be_made(&self, name: &[u8]) -> bool {
-        let pieces = self.pieces.get_or_init(|| {
-            let of_macros = self.all().flat_map(|it| &it.words);
-            (self.words.iter().chain(of_macros).copied())
-                .chain(OF_COMPILERS.iter().map(|word| hash(word)))
-                .collect()
-        });
+        let is_word = |word: u64| self.users.contains_key(&word) || self.is_of_texts(word);
         let is_piece = |piece: &[u8]| {
-            piece.len() < name.len() && (piece[0].is_ascii_digit() || pieces.contains(&hash(piece)))
+            piece.len() < name.len()
+                && (piece[0].is_ascii_digit()
+                    || is_word(hash(piece))
+                    || OF_COMPILERS.contains(&piece))
         };
         // Of how many pieces what is before each place may be, at least.
         let mut least = vec![usize::MAX; name.len() + 1];
@@ -319,6 +362,13 @@ impl<'m> Macros<'m> {
         }
         least[name.len()] <= MOST_PIECES
     }
+}
+
+/// Of sorted names, those that begin so.
+fn beginning_with<'n, 'm, T>(names: &'n [(&'m [u8], T)], start: &[u8]) -> &'n [(&'m [u8], T)] {
+    let from = names.partition_point(|(name, _)| *name < start);
+    let count = names[from..].partition_point(|(name, _)| name.starts_with(start));
+    &names[from..from + count]
 }
 
 /// Nobody puts a name together of more. (Of any number of letters each name could be.)

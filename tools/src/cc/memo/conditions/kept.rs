@@ -10,7 +10,7 @@ use crate::cc::memo::comments::{self, Keeps};
 use crate::cc::memo::effects;
 use crate::cc::memo::emitted;
 use crate::cc::memo::inputs;
-use crate::cc::memo::lines::OfNames;
+use crate::cc::memo::lines::{Followed, Lines, OfNames};
 use crate::cc::memo::standing::{self, Standing};
 use format_spec::digest::Digest;
 use format_spec::kinds::{Condition, TextKeeps};
@@ -19,11 +19,11 @@ use rustc_hash::FxHashSet;
 
 impl Finder<'_> {
     /// Whether something else than an assertion may ask for names of functions with all their types, and make a number of them.
-    pub(super) fn says_names(&self) -> bool {
-        let Some(lines) = &self.lines else {
+    pub(super) fn says_names(&self, followed: Option<&Followed<'_>>) -> bool {
+        let (Some(lines), Some(followed)) = (&self.lines, followed) else {
             return true;
         };
-        match lines.of_names() {
+        match followed.of_names() {
             OfNames::Somebody => true,
             OfNames::Users(names) if names.is_empty() => false,
             // Of texts that do not count only the macros are known. Those that have such a name in them are read as if they did.
@@ -47,7 +47,7 @@ impl Finder<'_> {
                         lines.add(found);
                     }
                 }
-                matches!(lines.of_names(), OfNames::Somebody)
+                matches!(lines.follow().of_names(), OfNames::Somebody)
             }
         }
     }
@@ -57,9 +57,10 @@ impl Finder<'_> {
         let emitted = self.question.emitted;
         let is_moved = matches!(self.question.care, Care::Moved { .. });
         // (Where lines are to be moved in an object, it is looked through for such names then.)
-        let tells_places =
-            self.says_names() || (!is_moved && emitted.is_none_or(|it| it.tells_places));
-        let keep = self.lines.as_ref().map(|lines| lines.keep(tells_places));
+        let followed = self.lines.as_ref().map(Lines::follow);
+        let tells_places = self.says_names(followed.as_ref())
+            || (!is_moved && emitted.is_none_or(|it| it.tells_places));
+        let keep = followed.as_ref().map(|it| it.keep(tells_places));
         let keep = keep.unwrap_or_default();
         let mut moved = self.moved().into_iter();
         // Of all texts, or none: it is said of all what is used, where that is known.
@@ -108,13 +109,13 @@ impl Finder<'_> {
             };
             self.conditions.insert(condition.encode());
         }
-        if let (Some(emitted), Some(lines), Some(outlines)) = (emitted, &self.lines, outlines)
+        if let (Some(emitted), Some(followed), Some(outlines)) = (emitted, &followed, outlines)
             && outlines.iter().any(|text| !text.bodies.is_empty())
             && !effects::may_be(
                 outlines.iter().map(|text| text.effects),
                 self.question.macros,
             )
-            && let Some(reaching) = lines.reaching()
+            && let Some(reaching) = followed.reaching()
         {
             let condition = emitted::condition(emitted, &outlines, &reaching);
             self.conditions.insert(condition);

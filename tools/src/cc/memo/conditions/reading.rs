@@ -37,7 +37,14 @@ impl Finder<'_> {
         if PRECOMPILED.iter().any(|end| path.ends_with(end)) {
             return Err(PRECOMPILED_USED);
         }
-        let metadata = fs::metadata(inputs::path(&path)).map_err(|_| UNREADABLE)?;
+        let place = inputs::path(&path);
+        let mut metadata = fs::symlink_metadata(place).map_err(|_| UNREADABLE)?;
+        if metadata.is_symlink() {
+            self.way_to(place, 0)?;
+            metadata = fs::metadata(place).map_err(|_| UNREADABLE)?;
+        } else if let Some(directory) = place.parent() {
+            self.way_to(directory, 0)?;
+        }
         if !metadata.is_file() || path.first() == Some(&1) {
             return Err(UNREADABLE);
         }
@@ -51,7 +58,7 @@ impl Finder<'_> {
 
     /// Sees to it that the file had this name when the compiler was started: a link that is switched, or a directory that is
     /// renamed, leaves the file's own times as they were. (What is written into a directory changes both of its times.)
-    pub(super) fn way_to(&mut self, path: &Path, depth: u32) -> Result<(), &'static str> {
+    fn way_to(&mut self, path: &Path, depth: u32) -> Result<(), &'static str> {
         const MOST_LINKS: u32 = 40;
         let start = self.question.start;
         for place in path.ancestors().filter(|place| *place != Path::new("")) {
@@ -79,7 +86,6 @@ impl Finder<'_> {
         if inputs::changed(metadata) >= self.question.start {
             return Err(CHANGED);
         }
-        self.way_to(place, 0)?;
         let id = (metadata.dev(), metadata.ino());
         let may_differ = !matches!(self.question.care, Care::Bytes);
         let is_source_text = may_differ && !is_of_system(path);
