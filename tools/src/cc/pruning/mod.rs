@@ -28,6 +28,9 @@ use format_spec::digest::Digest;
 use format_spec::program::PROMOTED;
 use graft::{Graft, GraftError};
 use linker::repository::import::{ImportError, Imported, prepare};
+use object::read::ReadCache;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _, ObjectSymbol as _};
 use pruning::REQUEST_VARIABLE;
 use pruning::graph::Flags;
 use pruning::kept::{Graph, Kept};
@@ -559,8 +562,36 @@ fn plugin() -> Option<PathBuf> {
         directory.join("../lib/program-repository").join(PLUGIN),
     ];
     let found = places.into_iter().find(|place| place.is_file())?;
-    // The empty one has no entry point.
-    let bytes = fs::read(&found).ok()?;
-    let entry = memchr::memmem::find(&bytes, b"llvmGetPassPluginInfo");
-    entry.is_some().then_some(found)
+    has_entry_point(&found).then_some(found)
+}
+
+/// Whether a plugin can be loaded: the empty one, of who had no headers of LLVM, cannot. (Of the file only names are read, as that is asked for each compile.)
+fn has_entry_point(plugin: &Path) -> bool {
+    let Ok(file) = fs::File::open(plugin) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let Ok(library) = ElfFile64::<Endianness, _>::parse(&cache) else {
+        return false;
+    };
+    let mut symbols = library.dynamic_symbols();
+    symbols.any(|it| it.is_definition() && it.name_bytes() == Ok(b"llvmGetPassPluginInfo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_entry_point;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_no_plugin_has_no_entry_point() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = dir.path().join("plugin.so");
+        fs::write(&text, "llvmGetPassPluginInfo").expect("written");
+        assert!(!has_entry_point(&text));
+        assert!(!has_entry_point(&dir.path().join("none")));
+        // A program in which the name is, but not as that of a definition.
+        assert!(!has_entry_point(Path::new("/proc/self/exe")));
+    }
 }
