@@ -1,6 +1,7 @@
 //! What keeps compilations: the prefixes that are remembered, the archives and tickets on record, and the outputs.
 
 use crate::damage::unless_damaged;
+use crate::report::as_text;
 use anyhow::Result;
 use format_spec::program::Index;
 use serde::Serialize;
@@ -31,6 +32,7 @@ pub struct Listing {
 #[derive(Debug, Serialize)]
 pub struct KnownPrefix {
     /// The directory.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// When it was named, in nanoseconds since 1970.
     pub named: u64,
@@ -42,6 +44,7 @@ pub struct KnownPrefix {
 #[derive(Debug, Serialize)]
 pub struct KnownArchive {
     /// The archive.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// How many tickets of this repository are in it.
     pub tickets: u64,
@@ -51,6 +54,7 @@ pub struct KnownArchive {
 #[derive(Debug, Serialize)]
 pub struct KnownDirectory {
     /// The directory.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// How many tickets in it are on record, and there.
     pub tickets: u64,
@@ -62,6 +66,7 @@ pub struct KnownDirectory {
 #[derive(Debug, Serialize)]
 pub struct KnownOutput {
     /// The output.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// How many inputs it has that are compilations of this repository.
     pub inputs: u64,

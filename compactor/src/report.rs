@@ -56,6 +56,11 @@ pub struct StatesGone {
     pub bytes: u64,
 }
 
+/// A path as text, in which what is not UTF-8 is replaced: JSON has no other strings.
+pub(crate) fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
 fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
 }

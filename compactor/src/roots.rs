@@ -15,6 +15,7 @@
 
 use crate::damage::{self, Damaged};
 use crate::priority::Rank;
+use crate::report::as_text;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;
@@ -66,6 +67,7 @@ pub struct Wishes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Searched {
     /// The directory or file.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The repository remembers it; otherwise it was named this time only.
     pub remembered: bool,

@@ -1,6 +1,7 @@
 //! What `repo-cc` passes through: everything that makes no object, and the
 //! objects that no ticket can stand for.
 
+use repo_tests::binaries::Binaries;
 use repo_tests::build::Family;
 use repo_tests::compare::{Comparison, is_ticket};
 use repo_tests::programs::Language;
@@ -60,6 +61,22 @@ fn questions_to_the_compiler() {
             it.pass(question);
         }
     });
+}
+
+/// Configure scripts keep the answer for good, but what is in a cache may go at any time.
+#[test]
+fn which_linker_is_used() {
+    for family in [Family::Gcc, Family::Clang] {
+        let Some(it) = Comparison::new(family, Language::C) else {
+            continue;
+        };
+        it.reset();
+        for question in ["-print-prog-name=ld", "--print-prog-name=ld.bfd"] {
+            let answer = it.then(&[question]).run.ok().text();
+            let linker = Binaries::get().path("repo-ld");
+            assert_eq!(answer, format!("{}\n", linker.display()));
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@ use repo_tests::binaries::Binaries;
 use repo_tests::process::{Run, run};
 use repo_tests::require;
 use repo_tests::scratch::Scratch;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -282,5 +284,23 @@ fn a_dry_run_knows_how_much_would_go() {
     assert!(
         after.abs_diff(foreseen) * 10 < after && after < before,
         "{before} before, {foreseen} foreseen, {after} after"
+    );
+}
+
+#[test]
+fn json_of_names_that_are_no_text() {
+    let [gcc, ar] = require!("gcc", "ar");
+    let field = Field::new(gcc, ar);
+    let name = OsStr::from_bytes(b"prefix-\xff");
+    fs::rename(field.scratch.join("build"), field.scratch.join(name)).unwrap();
+    let mut command = field.scratch.command(Binaries::get().path("repo-gc"));
+    run(command.arg("--root").arg(name)).ok();
+    let shown = field.gc(&["--roots", "--json"]).ok().text();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let paths = shown["prefixes"].as_array().unwrap().iter();
+    let paths: Vec<&str> = paths.filter_map(|it| it["path"].as_str()).collect();
+    assert!(
+        paths.iter().any(|it| it.ends_with("prefix-\u{fffd}")),
+        "{paths:?}"
     );
 }

@@ -273,3 +273,34 @@ fn an_output_under_another_name_is_another_file() {
         run(&mut place.scratch.command(&other)).code(3);
     }
 }
+
+/// What is kept free for later edits makes outputs larger. Where they are too large by that, it is left out.
+#[test]
+fn a_disk_without_room_for_later_edits() {
+    let Some(place) = Place::new() else { return };
+    place.compile("main", "int main() { return 3; }", &[], false);
+    settle();
+    let size = || fs::metadata(place.scratch.join("a")).unwrap().len();
+    link(&place, &["main.o"], 3);
+    let large = size();
+    fs::remove_file(place.scratch.join("a")).unwrap();
+    place.link("a", &["-Wl,--no-incremental", "main.o"]).ok();
+    let small = size();
+    assert!(small < large, "{small} {large}");
+    // In blocks of 1,024 bytes.
+    let limit = (small + large) / 2 / 1024;
+    let limited = |words: &[&str]| {
+        let mut shell = place.scratch.command("bash");
+        let text = format!("ulimit -f {limit} && exec \"$@\"");
+        shell.args(["-c", &text, "bash", "g++"]);
+        run(shell.args(place.through()).args(["-o", "a"]).args(words))
+    };
+    for _ in 0..2 {
+        limited(&[INCREMENTAL, "main.o"]).ok();
+        assert_eq!(size(), small);
+        run(&mut place.scratch.command(place.scratch.join("a"))).code(3);
+    }
+    // With room again, the next one is incremental again.
+    link(&place, &["main.o"], 3);
+    assert!(link(&place, &["main.o"], 3));
+}

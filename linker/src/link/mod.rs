@@ -19,7 +19,7 @@ pub(crate) mod written;
 
 pub use incremental::choose;
 
-use crate::args::{Args, OutputKind};
+use crate::args::{Args, Incremental, OutputKind};
 use crate::input::file::Files;
 use crate::input::host::Host;
 use crate::input::object::Object;
@@ -41,6 +41,8 @@ pub(crate) struct Doubts {
     pub(crate) too_far: AtomicBool,
     /// Members of archives and symbols of shared objects were not looked at, as tables of these say that nothing needs them.
     pub(crate) unseen: AtomicBool,
+    /// With what is kept free for later edits the output is too large for the disk, or for a limit of file sizes.
+    pub(crate) no_room: AtomicBool,
 }
 
 /// What every stage is told.
@@ -73,13 +75,17 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         });
         let too_far = args.relax && doubts.too_far.load(Relaxed);
         let unseen = args.trust_tables && result.is_err() && doubts.unseen.load(Relaxed);
-        if !too_far && !unseen {
+        let no_room = doubts.no_room.swap(false, Relaxed);
+        if !too_far && !unseen && !no_room {
             return result;
         }
         diag.forget();
         let again = args.to_mut();
         again.relax &= !too_far;
         again.trust_tables &= !unseen;
+        if no_room {
+            again.incremental = Incremental::Off;
+        }
         // The names of the inputs are shown already, and what was passed over.
         again.trace = 0;
         again.warn_search_mismatch = false;

@@ -25,8 +25,9 @@ use crate::output::symtab_shndx;
 use crate::output::synthetic_sections::{self, Made};
 use crate::resolve::output_sections::{Outputs, Std};
 use crate::resolve::room::{self, Room};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Writes the output, which stands under its name only when it is committed. With `held`, what is there now stays until then.
 ///
@@ -142,6 +143,13 @@ pub(crate) struct Kept {
 
 /// Says why there is no output.
 pub(super) fn cannot_write(link: Link, why: io::Error) -> Failed {
+    let is_too_large = matches!(
+        why.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    );
+    if is_too_large && room::wanted(link.args).is_ok() {
+        link.doubts.no_room.store(true, Relaxed);
+    }
     let name = link.args.output.display();
     link.diag.error(format!("cannot write {name}: {why}"));
     Failed

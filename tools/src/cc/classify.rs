@@ -22,11 +22,13 @@ pub enum Action {
     PassThrough(&'static str),
     /// A compile whose outputs are to become tickets.
     Compile(Box<Compile>),
-    /// A link, or a question about which linker will be used.
+    /// A link.
     Link {
         /// How many of the arguments stand before a `--` that ends the options.
         end_of_options: usize,
     },
+    /// A question about which linker will be used.
+    AsksForLinker,
 }
 
 /// A compile, as far as its command line tells.
@@ -475,7 +477,7 @@ impl Line {
             end_of_options: self.end_of_options.unwrap_or(count),
         };
         if self.asks_for_linker {
-            return link;
+            return Action::AsksForLinker;
         }
         if let Some(reason) = self.no_object {
             return pass(reason);

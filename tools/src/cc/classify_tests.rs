@@ -194,9 +194,6 @@ fn links() {
         "-v a.o",
         "a.c b.s c.o -O2 -g",
         "noextension",
-        "-print-prog-name=ld",
-        "--print-prog-name=ld.gold",
-        "--print-prog-name ld",
         "foo.h a.c",
         "-o a.o b.o -c.o",
     ] {
@@ -207,6 +204,18 @@ fn links() {
         clang("-o prog -- -weird.o"),
         Action::Link { end_of_options: 2 }
     );
+}
+
+#[test]
+fn questions_about_the_linker() {
+    for line in [
+        "-print-prog-name=ld",
+        "--print-prog-name=ld.gold",
+        "--print-prog-name ld",
+    ] {
+        assert_eq!(gcc(line), Action::AsksForLinker, "gcc {line}");
+        assert_eq!(clang(line), Action::AsksForLinker, "clang {line}");
+    }
 }
 
 #[test]

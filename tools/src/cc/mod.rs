@@ -29,6 +29,7 @@ mod install;
 mod invocation;
 mod lease;
 mod linker_dir;
+mod linker_question;
 mod log;
 mod memo;
 mod options;
@@ -201,6 +202,7 @@ impl Invocation {
                 let args = self.with_linker(end_of_options, log);
                 self.exec(&args)
             }
+            Action::AsksForLinker => linker_question::answer(&self, log),
             Action::Compile(compile) => {
                 let expected: Vec<Expected> = compile
                     .outputs
@@ -269,27 +271,29 @@ impl Invocation {
             );
             return self.args.clone();
         };
-        let joined = |option: &str, path: &Path| {
-            let mut word = OsString::from(option);
-            word.push(path);
-            word
-        };
         // clang has --ld-path since version 12. The last one counts, so it
         // stands behind the build's own.
         if compiler.family == Family::Clang && compiler.version.is_none_or(|v| v >= 12) {
             let mut args = self.args.clone();
-            args.insert(
-                end_of_options.min(args.len()),
-                joined("--ld-path=", &repo_ld),
-            );
+            let mut option = OsString::from("--ld-path=");
+            option.push(&repo_ld);
+            args.insert(end_of_options.min(args.len()), option);
             return args;
         }
-        match linker_dir::directory(&repo_ld) {
+        self.with_directory_of_linker(&repo_ld, log)
+    }
+
+    /// The arguments, with a directory where the driver finds `repo-ld` first.
+    fn with_directory_of_linker(&self, repo_ld: &Path, log: &Log) -> Vec<OsString> {
+        match linker_dir::directory(repo_ld) {
             // The first -B is searched first.
-            Ok(dir) => [joined("-B", &dir)]
-                .into_iter()
-                .chain(self.args.iter().cloned())
-                .collect(),
+            Ok(dir) => {
+                let mut first = OsString::from("-B");
+                first.push(dir);
+                std::iter::once(first)
+                    .chain(self.args.iter().cloned())
+                    .collect()
+            }
             Err(error) => {
                 log.warn(format_args!(
                     "cannot make a directory for the linker: {error}; \
