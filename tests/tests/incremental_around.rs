@@ -304,3 +304,22 @@ fn a_disk_without_room_for_later_edits() {
     link(&place, &["main.o"], 3);
     assert!(link(&place, &["main.o"], 3));
 }
+
+#[test]
+fn outputs_get_the_rights_of_the_umask() {
+    let Some(place) = Place::new() else { return };
+    function(&place, "main", "main", 3);
+    settle();
+    let under = |umask: &str| {
+        let mut shell = place.scratch.command("bash");
+        let text = format!("umask {umask} && exec \"$@\"");
+        shell.args(["-c", &text, "bash", "g++"]);
+        shell.args(place.through());
+        run(shell.args(["-o", "a", INCREMENTAL, "main.o"])).ok();
+        fs::metadata(place.scratch.join("a")).unwrap().mode() & 0o777
+    };
+    for (umask, mode) in [("077", 0o700), ("022", 0o755), ("027", 0o750)] {
+        assert_eq!(under(umask), mode);
+        assert_eq!(under(umask), mode);
+    }
+}

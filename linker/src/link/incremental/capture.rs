@@ -88,7 +88,7 @@ pub(super) fn capture(link: Finished, held: &Held) -> Result<(), Reason> {
     // All that is said of inputs has been read now, while who waited for the output may have changed some.
     inputs.check_unchanged()?;
     let header = builder.header();
-    header.options = manifest::options_digest(link.args, held.lists());
+    header.options = manifest::options_digest(link.args, held);
     header.linker = manifest::own_stamp().ok_or("the linker's own program cannot be looked at")?;
     // Somebody else's may stand there by now, or nothing.
     let images = spare::of_full_link(held, &link.args.output, link.output.as_ref());

@@ -27,6 +27,8 @@ pub(crate) struct Held {
     lock: Lock,
     /// What [`symbol_lists::digest`] said when the link began.
     lists: Digest,
+    /// Of this process: outputs get other rights by another one.
+    umask: Option<u32>,
 }
 
 impl Held {
@@ -54,7 +56,13 @@ impl Held {
             states::sign(&state, &output);
         }
         let lists = symbol_lists::digest(args);
-        Ok(Held { state, lock, lists })
+        let umask = umask();
+        Ok(Held {
+            state,
+            lock,
+            lists,
+            umask,
+        })
     }
 
     /// Removes what is left of outputs that are gone, or a few of them: so much with each full link.
@@ -67,6 +75,11 @@ impl Held {
     /// The [digest](symbol_lists::digest) of lists and version scripts before any was read: one that is written meanwhile is another one for the next link.
     pub(super) fn lists(&self) -> &Digest {
         &self.lists
+    }
+
+    /// The file mode creation mask, where the kernel tells.
+    pub(super) fn umask(&self) -> Option<u32> {
+        self.umask
     }
 
     /// The state file.
@@ -93,6 +106,15 @@ impl Held {
     pub(crate) fn descriptor(&self) -> RawFd {
         self.lock.file().as_raw_fd()
     }
+}
+
+/// The file mode creation mask: umask(2) tells it only to who sets another one, for all threads.
+fn umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(line.trim(), 8).ok()
 }
 
 /// The state file of an output: beside the repository that the options, the environment or the output's place name. Its

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Digest of all that decides about a link beside its inputs.
-pub(super) fn options_digest(args: &Args, lists: &Digest) -> [u8; 32] {
+pub(super) fn options_digest(args: &Args, held: &Held) -> [u8; 32] {
     // What says only how the link is done, or what it says meanwhile, and what is another in each run.
     let args = Args {
         incremental: Incremental::Off,
@@ -44,7 +44,8 @@ pub(super) fn options_digest(args: &Args, lists: &Digest) -> [u8; 32] {
     };
     let directory = std::env::current_dir();
     let environment = Environment::of_process();
-    let text = format!("{args:?}{environment:?}{directory:?}{lists}");
+    let (lists, umask) = (held.lists(), held.umask());
+    let text = format!("{args:?}{environment:?}{directory:?}{lists}{umask:?}");
     Digest::of(text.as_bytes()).0
 }
 
@@ -90,7 +91,7 @@ pub(super) fn changed<'a>(
 ) -> Result<Changed<'a>, Reason> {
     let header = state.header();
     let inputs: &[InputRecord] = state.table(Table::Inputs);
-    if header.options != options_digest(args, held.lists()) {
+    if header.options != options_digest(args, held) {
         return Err("the options, the environment or the directory are others".into());
     }
     if own_stamp() != Some(header.linker) {
