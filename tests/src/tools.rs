@@ -46,6 +46,7 @@ pub const TOOLS: &[Tool] = &[
     tool("strip", &["strip"], &["binutils"]),
     tool("objcopy", &["objcopy"], &["binutils"]),
     tool("readelf", &["readelf"], &["binutils"]),
+    tool("dwz", &["dwz"], &["dwz"]),
     tool("eu-elflint", &["eu-elflint"], &["elfutils"]),
     tool("addr2line", &["addr2line"], &["binutils"]),
     tool("ld.lld", &["ld.lld-19", "ld.lld"], &["lld-19", "lld"]),

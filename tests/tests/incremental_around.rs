@@ -3,6 +3,7 @@
 
 use repo_tests::process::run;
 use repo_tests::relink::{INCREMENTAL, Place};
+use repo_tests::require;
 use repo_tests::scratch::settle;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -322,4 +323,32 @@ fn outputs_get_the_rights_of_the_umask() {
         assert_eq!(under(umask), mode);
         assert_eq!(under(umask), mode);
     }
+}
+
+/// Who makes packages has dwz read all debugging information, also what stands in the room for later edits.
+#[test]
+fn debugging_information_for_dwz() {
+    let Some(place) = Place::new() else { return };
+    let [dwz] = require!("dwz");
+    place.compile(
+        "main",
+        "int f(int); int main() { return f(1); }",
+        &["-g"],
+        false,
+    );
+    for (edit, code) in [("x + 2", 3), ("x * 7 + 2", 9), ("x", 1)] {
+        let text =
+            format!("struct S {{ int a; }}; int f(int x) {{ S s = {{{edit}}}; return s.a; }}");
+        place.compile("f", &text, &["-g"], false);
+        settle();
+        link(&place, &["main.o", "f.o"], code);
+        let mut command = place.scratch.command(&dwz);
+        run(command.args(["-o", "smaller", "a"])).ok();
+        run(&mut place.scratch.command(place.scratch.join("smaller"))).code(code);
+    }
+    assert!(
+        place.last().contains("incremental link: "),
+        "{}",
+        place.last()
+    );
 }

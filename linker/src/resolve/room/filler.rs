@@ -4,14 +4,15 @@
 //! abbreviations, and the lists of DWARF 4, may be followed by zeros, which end an empty table.
 //!
 //! Units of zeros would do for most readers, but binutils' read nothing behind one. So they have an entry, a partial unit that
-//! nobody imports, with one attribute, in which all the room is. Its [abbreviation](ABBREVIATIONS) is behind those of all files.
+//! nobody imports, with one attribute, a string of blanks in which all the room is. (Of `DW_FORM_block4` dwz reads more than there is.) Its
+//! [abbreviation](ABBREVIATIONS) is behind those of all files.
 
 /// `nop`: between functions, and between the pieces of `.init`, which are run through.
 pub const NOP: u8 = 0x90;
 
 /// The table of abbreviations of the units that say nothing: number 1 is a `DW_TAG_partial_unit` without children, with an attribute
-/// of a number that is the user's to give (`DW_AT_lo_user`), a `DW_FORM_block4`.
-pub const ABBREVIATIONS: [u8; 16] = [1, 0x3c, 0, 0x80, 0x40, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// of a number that is the user's to give (`DW_AT_lo_user`), a `DW_FORM_string`.
+pub const ABBREVIATIONS: [u8; 16] = [1, 0x3c, 0, 0x80, 0x40, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// A kind of section with debugging information that may have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,6 @@ impl Filler {
     pub fn fill(self, room: &mut [u8], abbreviations: Option<u32>) {
         room.fill(0);
         let length = (room.len().saturating_sub(4) as u32).to_le_bytes();
-        let rest = (room.len().saturating_sub(16) as u32).to_le_bytes();
         let mut put = |fields: &[&[u8]]| {
             let bytes = [&[&length[..]], fields].concat().concat();
             if let Some(start) = room.get_mut(..bytes.len()) {
@@ -78,7 +78,12 @@ impl Filler {
         match self {
             // Version 4, addresses of 8 bytes.
             Filler::Units => match abbreviations {
-                Some(at) => put(&[&[4, 0], &at.to_le_bytes(), &[8], &[1], &rest]),
+                Some(at) => {
+                    put(&[&[4, 0], &at.to_le_bytes(), &[8], &[1]]);
+                    if let Some((_, [blanks @ .., _])) = room.split_at_mut_checked(12) {
+                        blanks.fill(b' ');
+                    }
+                }
                 None => put(&[&[4, 0], &[0; 4], &[8]]),
             },
             // Version 3; instructions of one byte, opcodes from 10 on are special, the numbers of the others' operands; no
@@ -140,6 +145,10 @@ mod tests {
             let mut entries = first.entries(&table);
             let entry = entries.next_dfs().unwrap().unwrap();
             assert_eq!(entry.1.tag(), gimli::DW_TAG_partial_unit);
+            let rest = entry.1.attr_value(gimli::DW_AT_lo_user).unwrap();
+            let rest =
+                rest.and_then(|it| it.string_value(&gimli::DebugStr::new(&[], LittleEndian)));
+            assert_eq!(rest.map(|it| it.len()), Some(size - 13));
             assert!(entries.next_dfs().unwrap().is_none());
             assert!(units.next().unwrap().is_some());
             assert!(units.next().unwrap().is_none());
