@@ -36,6 +36,7 @@ pub mod damage;
 pub mod explain;
 pub mod idle;
 mod in_order;
+mod json;
 pub mod listing;
 pub mod measure;
 pub mod new_file;

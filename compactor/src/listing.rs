@@ -1,7 +1,7 @@
 //! What keeps compilations: the prefixes that are remembered, the archives and tickets on record, and the outputs.
 
 use crate::damage::unless_damaged;
-use crate::report::as_text;
+use crate::json::as_text;
 use anyhow::Result;
 use format_spec::program::Index;
 use serde::Serialize;

@@ -1,12 +1,13 @@
 //! What the compactor did, or would do.
 
+use crate::json::in_seconds;
 use crate::roots::{Gone, Searched, Survey};
 use crate::trace::Trace;
 use anyhow::Result;
 use format_spec::file::IndexSlot;
 use format_spec::ids::Address;
 use format_spec::program::{Index, has_envelopes};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -54,15 +55,6 @@ pub struct StatesGone {
     pub outputs: u64,
     /// Their bytes.
     pub bytes: u64,
-}
-
-/// A path as text, in which what is not UTF-8 is replaced: JSON has no other strings.
-pub(crate) fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&path.display())
-}
-
-fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// Numbers of things.

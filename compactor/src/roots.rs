@@ -14,8 +14,8 @@
 //! Where in doubt (a file that may not be read, a damaged ticket), it counts as live.
 
 use crate::damage::{self, Damaged};
+use crate::json::as_text;
 use crate::priority::Rank;
-use crate::report::as_text;
 use anyhow::Result;
 use format_spec::digest::Digest;
 use format_spec::ids::Address;

@@ -353,6 +353,7 @@ mod properties {
                         prop_assert!(words.iter().any(|w| w == "-c" || w == "--compile"));
                     }
                     Action::Link { end_of_options } => prop_assert!(end_of_options <= line.len()),
+                    Action::AsksForLinker => {}
                     Action::PassThrough(_) => {}
                 }
             }

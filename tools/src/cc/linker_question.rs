@@ -62,7 +62,7 @@ fn with_programs(answer: &[u8], leads_to: impl Fn(&Path) -> Option<PathBuf>) -> 
 #[cfg(test)]
 mod tests {
     use super::with_programs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     #[test]
     fn links_are_replaced_and_nothing_else() {
