@@ -116,6 +116,8 @@ fn links_lead_somewhere() {
         "tests/bench/RESULTS.md",
         "tools/xtask/PACKAGES.md",
         "store/CHECKS.md",
+        "store/SECURITY.md",
+        "tools/LIMITS.md",
         "format-spec/SPEC.md",
     ] {
         let page = root.join(page);
