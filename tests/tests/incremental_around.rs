@@ -293,12 +293,14 @@ fn a_disk_without_room_for_later_edits() {
     let limited = |words: &[&str]| {
         let mut shell = place.scratch.command("bash");
         let text = format!("ulimit -f {limit} && exec \"$@\"");
+        shell.env("REPO_LOG", place.scratch.join("log"));
         shell.args(["-c", &text, "bash", "g++"]);
         run(shell.args(place.through()).args(["-o", "a"]).args(words))
     };
     for _ in 0..2 {
         limited(&[INCREMENTAL, "main.o"]).ok();
         assert_eq!(size(), small);
+        assert!(place.last().contains("no room"), "{}", place.last());
         run(&mut place.scratch.command(place.scratch.join("a"))).code(3);
     }
     // With room again, the next one is incremental again.

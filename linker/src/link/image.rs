@@ -32,6 +32,7 @@ use crate::messages::timing::Timing;
 use crate::output::output_file::OutputFile;
 use crate::report::dependency_file;
 use crate::report::map;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Links into an executable or shared object.
 ///
@@ -173,6 +174,9 @@ fn publish(
     }
     timing.phase("record image");
     let Full { mut why, held } = full;
+    if link.doubts.no_room.load(Relaxed) {
+        why = Some("there is no room for later edits on the disk".into());
+    }
     let mut held = held;
     if held.is_some()
         && let Some(refused) = incremental::refuses(link, &finished)

@@ -75,7 +75,7 @@ pub fn link(args: &Args, diag: &Diagnostics, host: &dyn Host) -> Result<(), Fail
         });
         let too_far = args.relax && doubts.too_far.load(Relaxed);
         let unseen = args.trust_tables && result.is_err() && doubts.unseen.load(Relaxed);
-        let no_room = doubts.no_room.swap(false, Relaxed);
+        let no_room = args.incremental != Incremental::Off && doubts.no_room.load(Relaxed);
         if !too_far && !unseen && !no_room {
             return result;
         }

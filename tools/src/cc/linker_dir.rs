@@ -51,14 +51,6 @@ pub fn directory(repo_ld: &Path) -> io::Result<PathBuf> {
     Err(last_error)
 }
 
-/// The program to which a path leads that is a link in one of these directories.
-pub fn leads_to(path: &Path) -> Option<PathBuf> {
-    let directory = path.parent()?;
-    let is_ours = bases().iter().any(|base| directory.parent() == Some(base))
-        && (directory.file_name()?.as_bytes()).starts_with(b"bin-");
-    is_ours.then(|| fs::read_link(path).ok()).flatten()
-}
-
 /// Makes the directory and its links, as far as they are missing. It must be this user's
 /// alone: whoever can put a link there says what the next build runs. (With sudo, the home
 /// directory may be that of a user whom root need not trust so far.)

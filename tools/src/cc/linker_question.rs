@@ -10,10 +10,11 @@ use super::log::Log;
 use super::run::{Ending, end_like};
 use std::convert::Infallible;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Has the driver answer, and ends as it ended.
@@ -22,8 +23,9 @@ use std::process::{Command, Stdio};
 /// If the driver cannot be run.
 pub fn answer(invocation: &Invocation, log: &Log) -> Result<Infallible, (u8, String)> {
     let program = &invocation.program;
-    let args = match linker_dir::find_repo_ld() {
-        Some(repo_ld) => invocation.with_directory_of_linker(&repo_ld, log),
+    let repo_ld = linker_dir::find_repo_ld();
+    let args = match &repo_ld {
+        Some(repo_ld) => invocation.with_directory_of_linker(repo_ld, log),
         None => invocation.args.clone(),
     };
     let answered = Command::new(&program.path)
@@ -33,7 +35,10 @@ pub fn answer(invocation: &Invocation, log: &Log) -> Result<Infallible, (u8, Str
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| invocation.cannot_run(error))?;
-    let text = with_programs(&answered.stdout, linker_dir::leads_to);
+    let mut text = answered.stdout;
+    if let Some(repo_ld) = &repo_ld {
+        text = with_program(&text, repo_ld);
+    }
     let mut out = io::stdout().lock();
     // Nobody hears of it if nobody listens, as of the driver itself.
     let _ = out.write_all(&text).and_then(|()| out.flush());
@@ -43,37 +48,49 @@ pub fn answer(invocation: &Invocation, log: &Log) -> Result<Infallible, (u8, Str
     })
 }
 
-/// The answer, with the programs that lines lead to in place of links.
-fn with_programs(answer: &[u8], leads_to: impl Fn(&Path) -> Option<PathBuf>) -> Vec<u8> {
+/// The answer, with the program in place of links to it.
+fn with_program(answer: &[u8], program: &Path) -> Vec<u8> {
+    let leads_there = |path: &[u8]| {
+        let to = fs::read_link(OsStr::from_bytes(path));
+        to.is_ok_and(|to| to == program)
+    };
     let mut text = Vec::with_capacity(answer.len());
     for line in answer.split_inclusive(|byte| *byte == b'\n') {
         let path = line.strip_suffix(b"\n").unwrap_or(line);
-        match leads_to(Path::new(OsStr::from_bytes(path))) {
-            Some(program) => {
-                text.extend_from_slice(program.as_os_str().as_bytes());
-                text.extend_from_slice(&line[path.len()..]);
-            }
-            None => text.extend_from_slice(line),
-        }
+        let shown = match leads_there(path) {
+            true => program.as_os_str().as_bytes(),
+            false => path,
+        };
+        text.extend_from_slice(shown);
+        text.extend_from_slice(&line[path.len()..]);
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::with_programs;
+    use super::with_program;
+    use std::os::unix::fs::symlink;
     use std::path::Path;
 
     #[test]
     fn links_are_replaced_and_nothing_else() {
-        let leads = |path: &Path| (path == Path::new("/c/ld")).then(|| "/b/repo-ld".into());
+        let dir = tempfile::tempdir().expect("a directory");
+        let program = Path::new("/b/repo-ld");
+        let [ours, other] = ["ld", "other"].map(|name| dir.path().join(name));
+        symlink(program, &ours).expect("a link");
+        symlink("/usr/bin/ld", &other).expect("a link");
+        let (ours, other) = (ours.display(), other.display());
         for (answer, expected) in [
-            ("/c/ld\n", "/b/repo-ld\n"),
-            ("/c/ld", "/b/repo-ld"),
-            ("ld\n/usr/bin/ld\n", "ld\n/usr/bin/ld\n"),
-            ("", ""),
+            (format!("{ours}\n"), "/b/repo-ld\n".to_owned()),
+            (format!("{ours}"), "/b/repo-ld".to_owned()),
+            (format!("ld\n{other}\n"), format!("ld\n{other}\n")),
+            (String::new(), String::new()),
         ] {
-            assert_eq!(with_programs(answer.as_bytes(), leads), expected.as_bytes());
+            assert_eq!(
+                with_program(answer.as_bytes(), program),
+                expected.as_bytes()
+            );
         }
     }
 }

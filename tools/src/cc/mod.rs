@@ -202,7 +202,12 @@ impl Invocation {
                 let args = self.with_linker(end_of_options, log);
                 self.exec(&args)
             }
-            Action::AsksForLinker => linker_question::answer(&self, log),
+            Action::AsksForLinker => {
+                if log.wanted() {
+                    log.note(format_args!("{}: is told of repo-ld", self.shown()));
+                }
+                linker_question::answer(&self, log)
+            }
             Action::Compile(compile) => {
                 let expected: Vec<Expected> = compile
                     .outputs

@@ -92,7 +92,7 @@ pub(super) fn changed<'a>(
     let header = state.header();
     let inputs: &[InputRecord] = state.table(Table::Inputs);
     if header.options != options_digest(args, held) {
-        return Err("the options, the environment or the directory are others".into());
+        return Err("the options, the environment, the directory or the umask are others".into());
     }
     if own_stamp() != Some(header.linker) {
         return Err("the linker is another".into());

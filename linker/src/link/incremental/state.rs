@@ -60,7 +60,7 @@ pub struct Header {
     pub clean: u64,
     /// The boot in which it was made.
     pub boot: [u8; 16],
-    /// Digest of options, environment and working directory.
+    /// Digest of options, environment, working directory and umask.
     pub options: [u8; 32],
     /// The linker's program.
     pub linker: Stamp,

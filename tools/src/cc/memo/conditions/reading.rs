@@ -38,6 +38,7 @@ impl Finder<'_> {
             return Err(PRECOMPILED_USED);
         }
         let place = inputs::path(&path);
+        // Of most inputs this says all: what is no link has nothing more on the way to it than its directories.
         let mut metadata = fs::symlink_metadata(place).map_err(|_| UNREADABLE)?;
         if metadata.is_symlink() {
             self.way_to(place, 0)?;
